@@ -212,6 +212,13 @@ instruction on, as a file of its own (PID-2.tf). A place that such a program doe
 first program must have all places, unless --pending is given: with -- sh -c 'a | b' they are in programs that come later. The run ends \
 when all processes have ended. A child that has no frames has no file.
 
+PRIVACY
+  What has the name of a secret (password, token, cookie, api_key, private_key and the like) is not recorded: variables, parameters, \
+members, types, and $retval of functions. show prints <redacted>. --redact PATTERN adds names, --no-default-redactions takes the default \
+ones away. A condition may use such a value; what would keep it (count() by token, teval) is an error. Where such a variable is in scope, \
+$regs is the program counter, the stack pointer and the frame pointer, and $stack is that of the callers. Memory that is collected by an \
+address has no name, nor have the variables of callers in $stack.
+
 LIVE
   --live prints frames as they come, as a table, or with --json as a line each, on the standard output, to which PROGRAM may \
 write too. Who reads slowly sees them later: neither PROGRAM nor the recording waits, and all frames are printed. \
@@ -329,6 +336,8 @@ pub struct RecordArguments {
     pub debuginfod: crate::debuginfod::DebuginfodArguments,
     #[command(flatten)]
     pub limits: crate::types::LimitArguments,
+    #[command(flatten)]
+    pub redaction: crate::redaction::RedactionArguments,
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., conflicts_with_all = ["pid", "name"], value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,

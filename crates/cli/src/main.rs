@@ -25,6 +25,7 @@ mod progress;
 mod proxy;
 mod qemu;
 mod record;
+mod redaction;
 mod repair;
 mod report;
 mod rescue;

@@ -62,6 +62,7 @@ mod misplaced;
 mod module;
 mod narrow;
 mod nearest;
+mod redaction;
 mod resolve;
 mod return_value;
 mod scope;
@@ -82,6 +83,7 @@ pub use location_expression::{
 };
 pub use module::{DebugFileSource, ModuleFile, ModuleId, ModuleInfo, Segment};
 pub use nearest::ValuePlace;
+pub use redaction::ByteRange;
 pub use resolve::{is_pattern, names_functions};
 pub use return_value::ReturnValueError;
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};

@@ -21,6 +21,7 @@ use crate::module::{
     DebugFileSource, ElfSymbolKind, Image, MarkerNote, Module, ModuleFile, ModuleId, ModuleInfo,
     code_address,
 };
+use crate::redaction::Redacted;
 use crate::resolve::frame;
 use crate::resolve::matching::NamePattern;
 use crate::scope::{Scope, ScopeVariables};
@@ -50,6 +51,8 @@ pub struct Symbols {
     suggestions: Cell<u32>,
     /// The rules for types that were given; without any the built-in ones.
     type_rules: Option<Arc<TypeRules>>,
+    /// What is not recorded.
+    pub(crate) redacted: Redacted,
     /// Where debug information can be had that is not on this machine.
     debug_files: Option<Arc<dyn DebugFileSource>>,
     /// The folder in which the names of large debug information are kept.

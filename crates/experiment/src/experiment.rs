@@ -108,6 +108,7 @@ impl<S: FrameStore> Experiment<S> {
     pub fn define(&mut self, definition: TracepointDefinition) -> Result<(), DefineError> {
         let mut plan = Self::plan(&definition)?;
         self.maker.number_sets(&mut plan);
+        self.maker.withhold(&definition, &mut plan);
         let key = definition.key();
         self.stepping.forget_tracepoint(key);
         self.installed.outdate(key.1);
@@ -464,6 +465,12 @@ impl<S: FrameStore> Experiment<S> {
         let _ = self.store.clear();
         self.maker.keep_registers(layout);
         self.maker.number_all_sets(self.tracepoints.plans());
+    }
+
+    /// Says what the register blocks of frames are made of, for tracepoints whose frames do not have all registers. It is said before
+    /// they are defined.
+    pub fn set_register_layout(&mut self, layout: RegisterLayout) {
+        self.maker.set_layout(layout);
     }
 
     /// The register sets of the frames in the buffer; none where frames have whole register blocks.

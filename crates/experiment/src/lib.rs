@@ -60,6 +60,7 @@ mod store;
 mod target;
 mod tracepoints;
 mod variables;
+mod withheld;
 
 pub use counts::CallKey;
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
@@ -81,3 +82,4 @@ pub use target::{
 };
 pub use tracepoints::Tracepoint;
 pub use variables::Builtin;
+pub use withheld::Withheld;

@@ -2,7 +2,7 @@
 
 use tracewire_agent_expr::{Context, Evaluation};
 use tracewire_arch::RegisterLayout;
-use tracewire_model::{RegisterNumber, TracepointNumber};
+use tracewire_model::{RegisterNumber, TracepointDefinition, TracepointNumber};
 use tracewire_tracefile::{EncodeError, FrameEncoder, RegisterSets};
 
 use crate::collect::{Collected, Collector, Moment};
@@ -12,6 +12,7 @@ use crate::kept::KeptRegisters;
 use crate::pads::KeptSet;
 use crate::pieces::Pieces;
 use crate::plan::{Actions, Plan};
+use crate::withheld::Withheld;
 
 /// Makes one frame after the other, and has the evaluation for conditions.
 #[derive(Debug)]
@@ -27,6 +28,10 @@ pub(crate) struct FrameMaker {
     condition: Evaluation,
     /// The registers of frames that keep what was asked for; none where they have whole register blocks.
     kept: Option<KeptRegisters>,
+    /// What whole register blocks are made of, where that was said.
+    layout: Option<RegisterLayout>,
+    /// A register block from which registers are left out.
+    block: Vec<u8>,
 }
 
 /// Why there is no frame.
@@ -52,6 +57,8 @@ impl FrameMaker {
             collector: Collector::new(pieces),
             condition: Evaluation::new(),
             kept: None,
+            layout: None,
+            block: Vec::new(),
         }
     }
 
@@ -100,6 +107,22 @@ impl FrameMaker {
         }
     }
 
+    /// Says what whole register blocks are made of.
+    pub(crate) fn set_layout(&mut self, layout: RegisterLayout) {
+        self.layout = Some(layout);
+    }
+
+    /// Works out what frames leave out of whole register blocks.
+    pub(crate) fn withhold(&self, definition: &TracepointDefinition, plan: &mut Plan) {
+        if !definition.withholds_registers {
+            return;
+        }
+        debug_assert!(self.layout.is_some());
+        let Some(layout) = &self.layout else { return };
+        plan.actions.withheld = Some(Withheld::new(layout, &definition.actions));
+        plan.step_actions.withheld = Some(Withheld::new(layout, &definition.step_actions));
+    }
+
     /// The registers that the frames of actions keep.
     pub(crate) fn kept_set(&self, actions: &Actions) -> Option<KeptSet<'_>> {
         let number = actions.set?;
@@ -136,9 +159,16 @@ impl FrameMaker {
             let set = actions
                 .set
                 .and_then(|number| Some((number, sets?.get(number)?)));
-            match set {
-                Some((number, set)) => frame.register_set(number, set, block)?,
-                None => frame.registers(block)?,
+            match (set, &actions.withheld) {
+                (Some((number, set)), _) => frame.register_set(number, set, block)?,
+                (None, Some(withheld)) => {
+                    self.block.clear();
+                    self.block.extend_from_slice(block);
+                    withheld.clear(&mut self.block);
+                    frame.registers(&self.block)?;
+                    frame.unknown_registers(withheld.masks());
+                }
+                (None, None) => frame.registers(block)?,
             }
             frame.unknown_registers(thread.unknown_registers());
         }

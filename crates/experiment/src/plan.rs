@@ -8,6 +8,7 @@ use tracewire_model::{
 use crate::counts::CountingPlan;
 use crate::error::{DefineError, Part};
 use crate::pieces::FRAME_LIMIT;
+use crate::withheld::Withheld;
 
 /// A tracepoint's condition and actions, checked and taken apart.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Actions {
     pub(crate) registers: Option<RegisterMask>,
     /// The number of the set of registers that their frames keep; none where they keep whole blocks, or none.
     pub(crate) set: Option<u32>,
+    /// What their frames leave out of whole register blocks.
+    pub(crate) withheld: Option<Withheld>,
     /// All others, in order.
     pub(crate) steps: Vec<Step>,
     /// The expressions among them, in order.

@@ -13,12 +13,13 @@ use crate::follow::{CollectLimits, Cost};
 use crate::int_expr::{Binary, IntExpr, OfFloats, Operation};
 use crate::lower::Lower;
 use crate::node::{Node, NodeKind};
-use crate::object::Object;
+use crate::object::{Object, offset_by};
+use crate::redaction::{Around, is_named_redacted, kept, redacted_in};
 use crate::resolve::{NoVariables, Resolver, Result};
 use crate::scalar::{Scalar, scalar, storage_size, strip};
 use crate::walk::TypeWalks;
 use tracewire_arch::{Architecture, gdb_register};
-use tracewire_debuginfo::{BaseEncoding, Language, RegisterRule, Type, TypeId};
+use tracewire_debuginfo::{BaseEncoding, ByteRange, Language, RegisterRule, Type, TypeId};
 
 /// The most bytes that one array of run-time length is collected of.
 const LONGEST_REPEAT: u64 = 65_536;
@@ -265,8 +266,12 @@ impl<'a> Collection<'a> {
         } = &node.kind
         {
             let start = offset.saturating_add(first / 8);
-            let holder = crate::object::offset_by(self.lower.object(of)?, start);
-            self.object(&holder, (first % 8).saturating_add(*width).div_ceil(8));
+            let holder = offset_by(self.lower.object(of)?, start);
+            let size = (first % 8).saturating_add(*width).div_ceil(8);
+            // The byte may hold a part of another bit field.
+            if redacted_in(self.lower.symbols(), node, size).is_empty() {
+                self.object(&holder, size);
+            }
             return Ok(());
         }
         let Some(size) = storage_size(self.lower.symbols(), node.type_id) else {
@@ -278,7 +283,8 @@ impl<'a> Collection<'a> {
                 self.lower.error(ExpressionErrorKind::Type(message), node)
             };
         };
-        self.object(&object, size);
+        let redacted = redacted_in(self.lower.symbols(), node, size);
+        self.object_around(&object, &redacted, size);
         if let Scalar::Reference { target, .. } = self.scalar(node.type_id) {
             let pointer_type = self.lower.symbols().pointer_to(target);
             let pointer = Node::new(
@@ -308,15 +314,85 @@ impl<'a> Collection<'a> {
             return;
         };
         for member in static_members {
+            if is_named_redacted(symbols, Some(&member.name)) {
+                continue;
+            }
             let name = format!("{class}::{}", member.name);
             let variable = symbols.lookup_variable(Some(self.lower.locator.pc.into()), &name);
             if let Some(variable) = variable
                 && let Ok(object) = self.lower.locator.object(&variable.location)
                 && let Some(size) = symbols.size_of(variable.type_id)
             {
-                self.object(&object, size);
+                let redacted = symbols.redacted_ranges(variable.type_id);
+                self.object_around(&object, &redacted, size);
             }
         }
+    }
+
+    /// So many bytes of an object, but for those that are redacted.
+    fn object_around(&mut self, object: &Object, redacted: &[ByteRange], size: u64) {
+        if redacted.is_empty() {
+            return self.object(object, size);
+        }
+        match object {
+            Object::Memory(_) => {
+                for (start, length) in kept(redacted, size) {
+                    self.object(&offset_by(object.clone(), start), length);
+                }
+            }
+            Object::Pieces(pieces) => {
+                let mut at = 0_u64;
+                for (piece, piece_size) in pieces {
+                    let end = at.saturating_add(*piece_size).min(size);
+                    let is_whole = |(start, length): &ByteRange| {
+                        *start >= end || start.saturating_add(*length) <= at
+                    };
+                    if at < end && redacted.iter().all(is_whole) {
+                        self.object(piece, end - at);
+                    }
+                    at = end;
+                }
+            }
+            // A register that holds a part of what is redacted.
+            _ => {}
+        }
+    }
+
+    /// The stack without the frame of the place: the words that lead to the caller, and what is behind the frame. The program leaves
+    /// the stack pointer and the length.
+    pub(crate) fn stack_around(mut self, length: Builder, around: &Around) -> Result<Collected> {
+        self.builder = length;
+        self.depth = 2;
+        let (start, length) = (IntExpr::cell(0), IntExpr::cell(1));
+        let end = IntExpr::binary(Binary::Add, start, length);
+        let word = u64::from(self.lower.locator.architecture().pointer_size());
+        self.conditional = true;
+        for place in &around.words {
+            self.object(&Object::Memory(place.clone()), word);
+        }
+        let mut from = around.frame.clone();
+        let behind = around.arguments.iter().map(|(distance, size)| {
+            let start = around.frame.clone().add(*distance);
+            let next = start.clone().add(*size);
+            (start, Some(next))
+        });
+        for (to, next) in behind.chain([(end.clone(), None)]) {
+            let is_within = IntExpr::binary(Binary::LessUnsigned, to.clone(), end.clone());
+            let to = IntExpr::choose(is_within, to, end.clone());
+            let some = IntExpr::binary(Binary::LessUnsigned, from.clone(), to.clone());
+            let size = IntExpr::binary(Binary::Subtract, to, from.clone());
+            let size = IntExpr::choose(some, size, IntExpr::constant(0));
+            self.emit(|emitter| {
+                emitter.expr(&from);
+                emitter.expr(&size);
+                emitter.builder.op(Opcode::Trace);
+            });
+            match next {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        self.finish()
     }
 
     /// So many bytes of an object.
@@ -350,7 +426,8 @@ impl<'a> Collection<'a> {
                     && !object.is_at_unknown_address()
                     && let Some(size) = self.lower.symbols().size_of(*type_id)
                 {
-                    self.object(&object, size);
+                    let redacted = self.lower.symbols().redacted_ranges(*type_id);
+                    self.object_around(&object, &redacted, size);
                 }
             }
         }

@@ -15,6 +15,8 @@ use crate::inlined::{inlined_variables, is_inlined};
 use crate::int_expr::IntExpr;
 use crate::location::Locator;
 use crate::lower::Lower;
+use crate::node::{Node, NodeKind};
+use crate::redaction::{self, Frame, is_redacted};
 use crate::register_names::program_counter;
 use crate::resolve::{Resolver, Result, StateVariables, resolve};
 use crate::stack::StackItem;
@@ -75,9 +77,36 @@ pub fn compile_condition(
     let scope = scope.into();
     let numbered = Numbered(variables);
     let node = resolve(symbols, scope, text, &numbered)?;
+    // A condition tells no more than whether it holds; a variable keeps a value.
+    if assigns(&node) {
+        redaction::refuse(symbols, scope, &node, text)?;
+    }
     let resolver = resolver(symbols, scope, text, &numbered);
     let node = resolver.testable(resolver.value(node))?;
     program(&lower(symbols, scope, text).truth(&node)?, text)
+}
+
+/// Looks whether an expression is one whose value may be kept.
+///
+/// # Errors
+/// When it leads to what is redacted, or is no expression.
+pub fn check_redaction(
+    symbols: &Symbols,
+    scope: impl Into<Scope>,
+    text: &str,
+    variables: &dyn Variables,
+) -> Result<()> {
+    if symbols.redactions().is_empty() {
+        return Ok(());
+    }
+    let scope = scope.into();
+    let node = resolve(symbols, scope, text, &Numbered(variables))?;
+    redaction::refuse(symbols, scope, &node, text)
+}
+
+/// Whether a trace state variable is given a value.
+fn assigns(node: &Node) -> bool {
+    matches!(node.kind, NodeKind::Assign(..)) || node.operands().into_iter().any(assigns)
 }
 
 /// What reduces an expression to computations at a hit, where only its own call frame is known.
@@ -120,6 +149,9 @@ pub fn compile_teval(
     text: &str,
     variables: &dyn Variables,
 ) -> Result<Vec<u8>> {
+    let scope = scope.into();
+    let node = resolve(symbols, scope, text, &Numbered(variables))?;
+    redaction::refuse(symbols, scope, &node, text)?;
     compile_condition(symbols, scope, text, variables)
 }
 
@@ -190,6 +222,8 @@ pub struct ActionList<'a> {
     /// Where the main thread's stack ends.
     stack_top: Option<Address>,
     walks: TypeWalks<'a>,
+    /// What is redacted in the call frame of the place.
+    frame: Frame,
 }
 
 /// What a `$name` stands for that is no value.
@@ -234,9 +268,11 @@ impl<'a> ActionList<'a> {
     ) -> Self {
         let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
         let core = Machine::with_linux(architecture).core_registers();
+        let scope = scope.into();
         Self {
+            frame: Frame::of(symbols, scope),
             symbols,
-            scope: scope.into(),
+            scope,
             variables,
             all_registers: core.iter().copied().collect(),
             registers: RegisterMask::default(),
@@ -280,6 +316,15 @@ impl<'a> ActionList<'a> {
             ..options.limits
         };
         match group(item) {
+            Some(Group::Registers) if !self.frame.is_empty() => {
+                self.add_registers(&self.frame.plain_registers(self.architecture()));
+                let message = format!(
+                    "only the program counter, the stack pointer and the frame pointer are collected, because {} is redacted",
+                    self.frame.names()
+                );
+                let name = item.to_owned();
+                return Ok(vec![Warning { name, message }]);
+            }
             Some(Group::Registers) => {
                 self.all_registers
                     .clone()
@@ -324,11 +369,15 @@ impl<'a> ActionList<'a> {
         if let Some(stack) = StackItem::parse(item)
             && self.variables.number("stack").is_none()
         {
-            self.merge(self.stack(item, stack)?);
-            return Ok(Vec::new());
+            let (collected, warning) = self.stack(item, stack)?;
+            self.merge(collected);
+            return Ok(warning.into_iter().collect());
         }
         let numbered = Numbered(self.variables);
         let node = resolve(self.symbols, self.scope, item, &numbered)?;
+        if is_redacted(self.symbols, self.scope, &node) {
+            return Ok(vec![redacted(item)]);
+        }
         let collect = |collection: &mut Collection<'_>| collection.node(&node);
         let collected =
             Collection::within_limits(self.lower(item), &self.walks, string, limits, collect)?;
@@ -341,7 +390,7 @@ impl<'a> ActionList<'a> {
         &self,
         item: &str,
         stack: std::result::Result<StackItem, String>,
-    ) -> Result<Collected> {
+    ) -> Result<(Collected, Option<Warning>)> {
         let stack = stack.map_err(|message| {
             let span = crate::Span {
                 start: 0,
@@ -349,13 +398,48 @@ impl<'a> ActionList<'a> {
             };
             ExpressionError::new(ExpressionErrorKind::Unsupported(message), item, span)
         })?;
-        let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
-        let program = stack.program(architecture, self.stack_top);
-        Ok(Collected {
-            registers: StackItem::registers(architecture),
-            program: Some(finish(program, item)?),
-            ..Collected::default()
-        })
+        let architecture = self.architecture();
+        let length = stack.length(architecture, self.stack_top);
+        if self.frame.is_empty() {
+            let mut program = length;
+            program.op(Opcode::Trace);
+            let collected = Collected {
+                registers: StackItem::registers(architecture),
+                program: Some(finish(program, item)?),
+                ..Collected::default()
+            };
+            return Ok((collected, None));
+        }
+        let collection = Collection::new(self.lower(item), &self.walks, None, CollectLimits::NONE);
+        let around = self.frame.around(self.symbols, self.scope.pc);
+        let is_known = around.is_some();
+        let mut collected = match around {
+            Some(around) => collection.stack_around(length, &around)?,
+            None => Collected::default(),
+        };
+        let plain = self.frame.plain_registers(architecture);
+        plain
+            .iter()
+            .for_each(|register| collected.registers.insert(register));
+        let names = self.frame.names();
+        let message = match is_known {
+            true => format!(
+                "of the innermost frame only what leads to its caller is collected, because {names} is redacted"
+            ),
+            false => format!("the stack is not collected, because {names} is redacted"),
+        };
+        let name = item.to_owned();
+        Ok((collected, Some(Warning { name, message })))
+    }
+
+    fn architecture(&self) -> Architecture {
+        self.symbols.architecture().unwrap_or(Architecture::X86_64)
+    }
+
+    fn add_registers(&mut self, registers: &RegisterMask) {
+        registers
+            .iter()
+            .for_each(|register| self.registers.insert(register));
     }
 
     fn lower<'b>(&self, text: &'b str) -> Lower<'b>
@@ -406,6 +490,10 @@ impl<'a> ActionList<'a> {
                     end: name.len(),
                 },
             );
+            if is_redacted(self.symbols, self.scope, &node) {
+                warnings.push(redacted(&name));
+                continue;
+            }
             let collect = |collection: &mut Collection<'_>| collection.node(&node);
             let lower = self.lower(&name);
             match Collection::within_limits(lower, &self.walks, string, limits, collect) {
@@ -459,11 +547,24 @@ impl<'a> ActionList<'a> {
         Ok(())
     }
 
+    /// Whether frames are to have no registers but those that the actions ask for: others may hold what is redacted.
+    #[must_use]
+    pub fn withholds_registers(&self) -> bool {
+        !self.frame.is_empty() || self.symbols.redactions().has_own()
+    }
+
     /// The actions: static data (`L`), registers (`R`, the program counter among them), memory (`M`), then
     /// expressions (`X`).
     #[must_use]
     pub fn finish(mut self) -> Vec<Action> {
-        let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
+        let architecture = self.architecture();
+        if self.withholds_registers() {
+            self.add_registers(&self.frame.plain_registers(architecture));
+        }
+        // A register that holds what is redacted may hold something else besides.
+        self.registers = (self.registers.iter())
+            .filter(|register| !self.frame.holds(*register))
+            .collect();
         self.registers.insert(program_counter(architecture));
         let mut actions = Vec::new();
         if self.static_data {
@@ -487,5 +588,13 @@ impl<'a> ActionList<'a> {
         }));
         actions.extend(self.programs.into_iter().map(Action::Expression));
         actions
+    }
+}
+
+/// Says that nothing of an item is collected.
+fn redacted(name: &str) -> Warning {
+    Warning {
+        name: name.to_owned(),
+        message: "redacted; nothing of it is collected (--no-default-redactions records what only the default patterns fit)".to_owned(),
     }
 }

@@ -97,6 +97,9 @@ pub enum ExpressionErrorKind {
     /// The value was not collected.
     #[error("value is not available")]
     Unavailable,
+    /// The value is redacted: a pattern fits the name of a variable, a member or a type.
+    #[error("value is redacted")]
+    Redacted,
     /// The value was optimized out.
     #[error("value has been optimized out")]
     ValueOptimizedOut,

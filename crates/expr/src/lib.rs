@@ -51,6 +51,7 @@ mod operators;
 mod parse;
 mod parts;
 mod primary;
+mod redaction;
 mod register_names;
 mod register_types;
 mod resolve;
@@ -66,8 +67,8 @@ mod value;
 mod walk;
 
 pub use compile::{
-    ActionList, CollectOptions, Variables, Warning, compile_collect, compile_condition,
-    compile_teval,
+    ActionList, CollectOptions, Variables, Warning, check_redaction, compile_collect,
+    compile_condition, compile_teval,
 };
 pub use error::{ExpressionError, ExpressionErrorKind};
 pub use follow::CollectLimits;

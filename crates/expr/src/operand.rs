@@ -36,6 +36,7 @@ pub fn compile_operand(
     let scope = scope.into();
     let numbered = Numbered(variables);
     let node = resolve(symbols, scope, text, &numbered)?;
+    crate::redaction::refuse(symbols, scope, &node, text)?;
     let resolver = resolver(symbols, scope, text, &numbered);
     let lower = lower(symbols, scope, text);
     let program = |number: &IntExpr| program(number, text);

@@ -58,10 +58,10 @@ impl StackItem {
             .collect()
     }
 
-    /// The program that collects the piece of the stack. `top` is the end of the main thread's stack, where it is known. The stacks
+    /// The program that leaves the start of the piece of the stack and its length. `top` is the end of the main thread's stack, where it is known. The stacks
     /// of the other threads end, for most C libraries, where the thread's control block is. So what is collected does not
     /// run over the end of a stack.
-    pub(crate) fn program(self, architecture: Architecture, top: Option<Address>) -> Builder {
+    pub(crate) fn length(self, architecture: Architecture, top: Option<Address>) -> Builder {
         let machine = Machine::with_linux(architecture);
         let stack_pointer = machine.stack_pointer().0;
         let bytes = i64::from(self.bytes());
@@ -78,7 +78,7 @@ impl StackItem {
             builder.reg(thread.0).reg(stack_pointer);
             shorter(&mut builder, bytes, collect);
         }
-        builder.constant(bytes).place(collect).op(Opcode::Trace);
+        builder.constant(bytes).place(collect);
         builder
     }
 }

@@ -51,6 +51,7 @@ fn tracepoint(condition: Option<&str>, actions: Vec<Action>) -> TracepointDefini
         actions,
         step_actions: vec![],
         counting: tracewire_model::Counting::default(),
+        withholds_registers: false,
         source: Default::default(),
     }
 }

@@ -34,6 +34,9 @@ pub struct TracepointDefinition {
     pub step_actions: Vec<Action>,
     /// What a hit is counted as. No packet and no line of a file has it: `source` has what a reader wants to know of it.
     pub counting: Counting,
+    /// Whether its frames have no registers but those that its actions ask for, in a run whose frames have all. No packet and no line
+    /// of a file has it.
+    pub withholds_registers: bool,
     /// The user's own words.
     pub source: SourceStrings,
 }

@@ -14,6 +14,7 @@ mod definition_record;
 pub mod hex;
 mod kgtp;
 mod number;
+mod redaction;
 mod span;
 mod status;
 mod table;
@@ -36,6 +37,7 @@ pub use kgtp::kgtp_warning;
 pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
+pub use redaction::{RedactionError, Redactions};
 pub use span::{SpanPoint, SpanPointError, SpanRole, SpanStatement};
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Served, Tracepoint, TracepointTable};

@@ -94,6 +94,7 @@ impl TracepointTable {
                     actions: Vec::new(),
                     step_actions: Vec::new(),
                     counting: Counting::default(),
+                    withholds_registers: false,
                     source: SourceStrings::default(),
                 },
                 usage: None,

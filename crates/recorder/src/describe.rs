@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 
 use tracewire_experiment::{Experiment, FrameStore, Missing, tell_as_gdb_takes};
 use tracewire_model::{
-    Address, AggregateKey, AggregateTable, Served, Status, StatusFields, StopReason, Tracepoint,
-    TracepointDefinition, TracepointNumber,
+    Address, AggregateKey, AggregateTable, Redactions, Served, Status, StatusFields, StopReason,
+    Tracepoint, TracepointDefinition, TracepointNumber,
 };
 use tracewire_tracefile::{Description, DescriptionParts, LineError};
 
@@ -136,6 +136,7 @@ fn build(
         variables,
         tracepoints,
         modules: modules.all(),
+        redactions: Redactions::clone(modules.symbols().redactions()),
         aggregates,
     })
 }

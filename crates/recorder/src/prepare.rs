@@ -1,6 +1,7 @@
 //! What is settled before the first tracepoint is put in: places, registers, the file.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use tracewire_debuginfo::{Symbols, is_pattern};
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
@@ -183,6 +184,7 @@ impl Prepared {
         };
         let mut experiment = Experiment::new(options, buffer);
         experiment.set_mechanism(request.mechanism);
+        experiment.set_register_layout(registers.layout());
         for variable in variables {
             experiment.define_variable(variable.clone());
         }
@@ -219,6 +221,7 @@ fn look(
     let script = request.script.clone();
     let stack_top = process.stack_top();
     let type_rules = request.type_rules.clone();
+    let redactions = Arc::new(request.redactions.clone());
     let limits = request.collect_limits;
     let confirm = request.confirm.clone();
     let names_folder = request.names_folder.clone();
@@ -236,6 +239,7 @@ fn look(
         if let Some(rules) = type_rules {
             modules.symbols_mut().set_type_rules(rules);
         }
+        modules.symbols_mut().set_redactions(redactions);
         let warnings = modules.update(&loaded, 0).warnings;
         let mut resolver = Resolver::new(script)
             .with_stack_top(stack_top)

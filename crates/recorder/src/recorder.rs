@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules};
 use tracewire_experiment::Mechanism;
 use tracewire_expr::CollectLimits;
-use tracewire_model::ThreadId;
+use tracewire_model::{Redactions, ThreadId};
 use tracewire_packets::ConnectionAddress;
 use tracewire_script::{Excessive, Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
@@ -70,6 +70,7 @@ pub(crate) struct RecordOptions {
     pub keep_going: bool,
     pub type_rules: Option<Arc<TypeRules>>,
     pub collect_limits: CollectLimits,
+    pub redactions: Redactions,
     pub confirm: Confirm,
     pub debug_files: Option<Arc<dyn DebugFileSource>>,
     pub names_folder: Option<PathBuf>,
@@ -248,6 +249,12 @@ impl Recorder {
     /// How much is collected of what strings, containers and pointers with an owner lead to.
     pub fn collect_limits(&mut self, limits: CollectLimits) -> &mut Self {
         self.options.collect_limits = limits;
+        self
+    }
+
+    /// The patterns of names whose values are not recorded. Without this all is.
+    pub fn redactions(&mut self, redactions: Redactions) -> &mut Self {
+        self.options.redactions = redactions;
         self
     }
 

@@ -124,6 +124,7 @@ mod tests {
             actions: vec![Action::Registers(mask)],
             step_actions: Vec::new(),
             counting: tracewire_model::Counting::default(),
+            withholds_registers: false,
             source: SourceStrings::default(),
         };
         let left_out = |set| {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
 use tracewire_debuginfo::Symbols;
@@ -11,8 +12,8 @@ use tracewire_experiment::{
     Target, Unreadable, tell_as_gdb_takes,
 };
 use tracewire_model::{
-    AggregateKey, AggregateTable, ByteOrder, RegisterNumber, Status, StatusFields, StopReason,
-    Tracepoint, TracepointDefinition, VariableDefinition,
+    AggregateKey, AggregateTable, ByteOrder, Redactions, RegisterNumber, Status, StatusFields,
+    StopReason, Tracepoint, TracepointDefinition, VariableDefinition,
 };
 use tracewire_packets::family::transfer::Object;
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
@@ -67,6 +68,7 @@ struct FileParts {
     layout: RegisterLayout,
     target_xml: String,
     modules: Vec<Module>,
+    redactions: Redactions,
     settings: StatusFields,
 }
 
@@ -101,6 +103,7 @@ impl<'o> Recording<'o> {
             layout,
             target_xml,
             modules: modules(&symbols),
+            redactions: Redactions::clone(symbols.redactions()),
             settings: StatusFields {
                 notes: script.notes.clone(),
                 user: script.user.clone(),
@@ -308,6 +311,7 @@ impl FileParts {
         );
         // No code runs in the program but its own.
         experiment.set_mechanism(Mechanism::Trap);
+        experiment.set_register_layout(self.layout.clone());
         for variable in variables {
             experiment.define_variable(variable.clone());
         }
@@ -339,6 +343,7 @@ impl FileParts {
             variables,
             tracepoints,
             modules: self.modules.clone(),
+            redactions: self.redactions.clone(),
             aggregates,
         })
     }
@@ -369,6 +374,7 @@ fn symbols(
     if let Some(rules) = &options.type_rules {
         symbols.set_type_rules(rules.clone());
     }
+    symbols.set_redactions(Arc::new(options.redactions.clone()));
     let named = match programs {
         [] => vec![stub_program(target)?],
         programs => programs.to_vec(),

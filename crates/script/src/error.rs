@@ -170,6 +170,9 @@ pub enum Problem {
     /// An expression that cannot be compiled.
     #[error("{0}")]
     Expression(String),
+    /// An expression whose value may not be kept.
+    #[error("{0}")]
+    Redacted(String),
     /// An expression that cannot be compiled at one of the locations that a tracepoint has.
     #[error("at {location}: {reason}")]
     ExpressionThere {

@@ -12,7 +12,7 @@ use tracewire_debuginfo::{
 };
 use tracewire_expr::{
     ActionList, CollectLimits, CollectOptions, ExpressionError, ExpressionErrorKind,
-    compile_condition, gdb_can_collect, gdb_can_read, marker_arguments,
+    check_redaction, compile_condition, gdb_can_collect, gdb_can_read, marker_arguments,
 };
 use tracewire_model::{
     Action, Address, RegisterMask, RegisterNumber, SourceStrings, SpanRole, SpanStatement,
@@ -309,6 +309,7 @@ impl Resolver {
                     everywhere,
                     stack_top: self.stack_top,
                     collect_limits: self.collect_limits,
+                    withholds_registers: false,
                     warnings: Vec::new(),
                 };
                 match compiler.definition(&self.script, tracepoint, index + 1) {
@@ -400,6 +401,7 @@ impl Resolver {
                     },
                     step_actions: Vec::new(),
                     counting: tracewire_model::Counting::default(),
+                    withholds_registers: false,
                     source: SourceStrings {
                         at: Some(format!("*{}", location.address)),
                         span: Some(departure.point.to_string()),
@@ -504,6 +506,8 @@ struct Compiler<'a> {
     everywhere: &'a [Scope],
     stack_top: Option<Address>,
     collect_limits: CollectLimits,
+    /// Whether registers that nothing asks for are left out.
+    withholds_registers: bool,
     warnings: Vec<ResolveWarning>,
 }
 
@@ -599,6 +603,7 @@ impl Compiler<'_> {
             },
             step_actions,
             counting,
+            withholds_registers: self.withholds_registers,
             source: SourceStrings {
                 counts,
                 marker: (tracepoint.kind == ScriptTracepointKind::Marker)
@@ -724,11 +729,14 @@ impl Compiler<'_> {
         let variables = self.variables;
         let numbers = |name: &str| number(variables, name);
         for part in condition {
-            let mut list = ActionList::new(self.symbols, self.scope, &numbers);
             let place = tracepoint
                 .condition
                 .as_ref()
                 .unwrap_or(&tracepoint.location);
+            // The frames would have to hold what the condition looks at.
+            check_redaction(self.symbols, self.scope, part, &numbers)
+                .map_err(|error| self.expression_error(place, &error))?;
+            let mut list = ActionList::new(self.symbols, self.scope, &numbers);
             if let Err(error) = list.collect(part, CollectOptions::default()) {
                 return Err(self.expression_error(place, &error));
             }
@@ -802,6 +810,7 @@ impl Compiler<'_> {
                 ScriptActionKind::WhileStepping { .. } => {}
             }
         }
+        self.withholds_registers |= list.withholds_registers();
         Ok(list.finish())
     }
 
@@ -823,7 +832,11 @@ impl Compiler<'_> {
             place.clone()
         };
         let reason = format!("{error}{}", self.nearest_value(error));
-        ScriptError::new(&token, Problem::Expression(reason))
+        let problem = match error.kind() {
+            ExpressionErrorKind::Redacted => Problem::Redacted(reason),
+            _ => Problem::Expression(reason),
+        };
+        ScriptError::new(&token, problem)
     }
 
     /// Whether an item that does not fit this location can be collected at another one of the tracepoint.

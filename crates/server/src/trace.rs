@@ -286,6 +286,7 @@ impl Trace {
             actions: Vec::new(),
             step_actions: Vec::new(),
             counting: tracewire_model::Counting::default(),
+            withholds_registers: false,
             source: SourceStrings::default(),
         };
         let full = self.definitions.len() >= MOST_TRACEPOINTS;

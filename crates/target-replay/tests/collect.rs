@@ -47,6 +47,7 @@ fn request(address: u64) -> Request {
             ],
             step_actions: Vec::new(),
             counting: tracewire_model::Counting::default(),
+            withholds_registers: false,
             source: SourceStrings::default(),
         }],
         variables: Vec::new(),

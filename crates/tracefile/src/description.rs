@@ -9,7 +9,7 @@ use tracewire_model::hex::decode;
 use tracewire_model::text::TextError;
 use tracewire_model::{
     Address, Aggregate, AggregateKey, AggregateLine, AggregateTable, DefinitionRecord, MergeError,
-    Served, Status, Tracepoint, TracepointNumber, TracepointTable, VariableDefinition,
+    Redactions, Served, Status, Tracepoint, TracepointNumber, TracepointTable, VariableDefinition,
     VariableNumber,
 };
 
@@ -31,6 +31,7 @@ pub struct Description {
     variables: Vec<VariableDefinition>,
     target_xml: Option<String>,
     modules: Vec<Module>,
+    redactions: Redactions,
     counts: Vec<AggregateLine>,
     /// The numbers of lines of no known kind, in order.
     unknown: Vec<usize>,
@@ -70,7 +71,7 @@ pub enum ProblemKind {
     /// An `R` line without a good number.
     #[error("expected the size of the register block after `R`, in hexadecimal")]
     RegisterBlock,
-    /// A `status`, `tp`, `tsv`, `served`, `count` or `module` line that does not follow its grammar.
+    /// A `status`, `tp`, `tsv`, `served`, `count`, `redact` or `module` line that does not follow its grammar.
     #[error(transparent)]
     Text(#[from] TextError),
     /// A `tp` line that belongs to nothing.
@@ -174,6 +175,7 @@ impl Description {
                 served.extend(keys.into_iter().map(|key| (key, by.clone())));
             }
             b"count" => self.counts.push(AggregateLine::parse(rest)?),
+            b"redact" => self.redactions.extend(&Redactions::parse_line(rest)?),
             b"module" => self.modules.push(Module::parse(rest)?),
             b"module+" => {
                 let module = self.modules.last_mut().ok_or(ProblemKind::ModulePath)?;
@@ -245,6 +247,12 @@ impl Description {
         &self.modules
     }
 
+    /// The patterns of names whose values were not recorded.
+    #[must_use]
+    pub const fn redactions(&self) -> &Redactions {
+        &self.redactions
+    }
+
     /// The aggregates of the tracepoints with their numbers, by tracepoint and in the order of its list. The numbers of several lines
     /// are added to each other.
     #[must_use]
@@ -270,7 +278,7 @@ impl Description {
     }
 
     /// Writes a description from what it is to say, in GDB's order: `R`, `tdesc`, `status`, `tsv`, `tp`, then
-    /// our `served`, `count` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
+    /// our `served`, `count`, `redact` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
     /// address, because GDB numbers them again, from the last to the first.
     ///
     /// # Errors
@@ -341,6 +349,9 @@ impl Description {
                 put(line, &|| "the keys of an aggregate".to_owned())?;
             }
         }
+        for line in parts.redactions.lines(MAX_LINE) {
+            put(line, &|| "a pattern of names".to_owned())?;
+        }
         for module in &parts.modules {
             for line in module.lines(MAX_LINE) {
                 put(line, &|| "a build id".to_owned())?;
@@ -362,6 +373,7 @@ impl Description {
             variables: self.variables.clone(),
             tracepoints: self.tracepoints.clone(),
             modules: self.modules.clone(),
+            redactions: self.redactions.clone(),
             aggregates: (self.aggregates().into_iter())
                 .map(|(number, aggregate, table)| ((number, aggregate.index), table))
                 .collect(),
@@ -384,6 +396,8 @@ pub struct DescriptionParts {
     pub tracepoints: Vec<Tracepoint>,
     /// Where the program and its libraries were loaded.
     pub modules: Vec<Module>,
+    /// The patterns of names whose values were not recorded.
+    pub redactions: Redactions,
     /// The numbers of aggregates.
     pub aggregates: Vec<(AggregateKey, AggregateTable)>,
 }

@@ -87,5 +87,5 @@ pub use span::{Span, SpanEnd, Spans};
 #[cfg(target_os = "linux")]
 pub use spool::Spool;
 pub use step::describes_frame;
-pub use unknown::unknown_masks;
+pub use unknown::{mask_variable, unknown_masks};
 pub use write::{TraceFileWriter, WriteError};

@@ -33,7 +33,8 @@ pub fn unknown_masks(registers: &[Register], known: &[bool]) -> Vec<u64> {
 }
 
 /// The variable that says which registers are not known, of those that have the places from `64 * mask` on.
-pub(crate) const fn mask_variable(mask: usize) -> Option<VariableNumber> {
+#[must_use]
+pub const fn mask_variable(mask: usize) -> Option<VariableNumber> {
     if mask < MASKS as usize {
         Some(VariableNumber(FIRST + mask as i32))
     } else {

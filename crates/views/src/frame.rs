@@ -641,6 +641,7 @@ impl<'a> Viewer<'a> {
 pub(crate) fn reason(error: &ExpressionError) -> String {
     match error.kind() {
         ExpressionErrorKind::Unavailable => "<unavailable>".to_owned(),
+        ExpressionErrorKind::Redacted => "<redacted>".to_owned(),
         ExpressionErrorKind::OptimizedOut(_) | ExpressionErrorKind::ValueOptimizedOut => {
             "<optimized out>".to_owned()
         }

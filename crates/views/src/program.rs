@@ -170,6 +170,7 @@ impl Program {
                 }
             }
         }
+        let redactions = Arc::new(file.description().redactions().clone());
         for (_, file) in &usable {
             program.notes.extend(file.unread_debug_information());
         }
@@ -179,6 +180,11 @@ impl Program {
         if let Some(machine) = architecture_of(file) {
             for epoch in &mut program.epochs {
                 epoch.symbols.set_architecture(machine);
+            }
+        }
+        if !redactions.is_empty() {
+            for epoch in &mut program.epochs {
+                epoch.symbols.set_redactions(Arc::clone(&redactions));
             }
         }
         Ok(program)

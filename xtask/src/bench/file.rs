@@ -103,6 +103,7 @@ fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
         actions: Vec::new(),
         step_actions: Vec::new(),
         counting: tracewire_model::Counting::default(),
+        withholds_registers: false,
         source: Default::default(),
     };
     let status = StatusFields {
@@ -129,8 +130,7 @@ fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
             usage: None,
             served: None,
         }],
-        modules: Vec::new(),
-        aggregates: Vec::new(),
+        ..DescriptionParts::default()
     })?;
     let format = FrameFormat {
         byte_order: ByteOrder::Little,

@@ -208,6 +208,7 @@ impl CollectedFile<'_> {
             tracepoints,
             modules: self.modules.clone(),
             aggregates: collected.map_or_else(Vec::new, counted),
+            ..DescriptionParts::default()
         })?;
         Ok(description)
     }

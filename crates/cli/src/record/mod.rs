@@ -108,7 +108,8 @@ fn configure(
         .keep_going(arguments.keep_going)
         .follow_forks(arguments.follow_forks)
         .type_rules(arguments.types.rules()?)
-        .collect_limits(arguments.limits.limits());
+        .collect_limits(arguments.limits.limits())
+        .redactions(arguments.redaction.redactions()?);
     if let Some(source) = arguments.debuginfod.source()? {
         recorder.take_debug_files_from(source);
     }

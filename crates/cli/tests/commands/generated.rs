@@ -48,6 +48,7 @@ fn tracepoint(number: i32, address: u64) -> Tracepoint {
             actions: Vec::new(),
             step_actions: Vec::new(),
             counting: tracewire_model::Counting::default(),
+            withholds_registers: false,
             source: Default::default(),
         },
         usage: None,

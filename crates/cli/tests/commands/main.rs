@@ -25,6 +25,7 @@ mod out_of_memory;
 mod processes;
 mod progress;
 mod record;
+mod redaction;
 mod registers;
 mod repair;
 mod repaired;

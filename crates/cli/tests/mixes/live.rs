@@ -122,8 +122,7 @@ fn describe<S: FrameStore>(experiment: &Experiment<S>) -> Description {
         status: Some(Status::from(experiment.status())),
         variables: experiment.variables().cloned().collect(),
         tracepoints,
-        modules: Vec::new(),
-        aggregates: Vec::new(),
+        ..DescriptionParts::default()
     })
     .unwrap()
 }

@@ -98,6 +98,7 @@ impl Chosen {
             actions,
             step_actions,
             counting: tracewire_model::Counting::default(),
+            withholds_registers: false,
             source: Default::default(),
         }
     }

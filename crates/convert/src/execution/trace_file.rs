@@ -123,6 +123,7 @@ fn description(
                 actions: registers.clone(),
                 step_actions: if steps > 0 { registers } else { Vec::new() },
                 counting: tracewire_model::Counting::default(),
+                withholds_registers: false,
                 source: SourceStrings {
                     commands,
                     ..SourceStrings::default()
@@ -131,8 +132,7 @@ fn description(
             usage: None,
             served: None,
         }],
-        modules: Vec::new(),
-        aggregates: Vec::new(),
+        ..DescriptionParts::default()
     })?)
 }
 

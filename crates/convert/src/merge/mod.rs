@@ -23,7 +23,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::io::Write;
 
-use tracewire_model::{AggregateKey, AggregateTable, FrameNumber};
+use tracewire_model::{AggregateKey, AggregateTable, FrameNumber, Redactions};
 use tracewire_tracefile::{
     Block, Description, DescriptionParts, Frame, HEADER, Module, SealingWriter, TraceFile,
 };
@@ -137,6 +137,8 @@ fn describe(
             modules.push(module.clone());
         }
     }
+    let mut redactions = Redactions::none();
+    descriptions().for_each(|one| redactions.extend(one.redactions()));
     let register_block_size = files
         .iter()
         .find_map(TraceFile::register_block_size)
@@ -150,6 +152,7 @@ fn describe(
         variables: numbering.variables().to_vec(),
         tracepoints: numbering.tracepoints().to_vec(),
         modules,
+        redactions,
         aggregates: aggregates(files, numbering),
     };
     let mut text = Description::build(&parts)?.as_bytes().to_vec();

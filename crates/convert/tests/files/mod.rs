@@ -63,6 +63,7 @@ pub fn definition(number: i32, address: u64, at: &str) -> TracepointDefinition {
         actions: Vec::new(),
         step_actions: Vec::new(),
         counting: tracewire_model::Counting::default(),
+        withholds_registers: false,
         source: SourceStrings {
             at: Some(at.to_owned()),
             ..SourceStrings::default()
@@ -111,8 +112,7 @@ pub fn parts(
                 served: None,
             })
             .collect(),
-        modules: Vec::new(),
-        aggregates: Vec::new(),
+        ..DescriptionParts::default()
     }
 }
 

@@ -30,7 +30,7 @@ fn description(experiment: Option<&Experiment<SpoolStore>>) -> Description {
             })
             .collect(),
         modules: vec![],
-        aggregates: Vec::new(),
+        ..DescriptionParts::default()
     })
     .unwrap()
 }

@@ -46,6 +46,7 @@ pub fn tracepoint(number: i32, address: Address, actions: Vec<Action>) -> Tracep
         actions,
         step_actions: vec![],
         counting: tracewire_model::Counting::default(),
+        withholds_registers: false,
         source: Default::default(),
     }
 }

@@ -17,9 +17,10 @@ use crate::int_expr::{Binary, IntExpr, Operation};
 use crate::lower::Subjects;
 use crate::node::Node;
 use crate::object::{Object, object_number, offset_by};
+use crate::redaction::{is_named_redacted, kept, redacted_in};
 use crate::scalar::{Scalar, scalar, strip};
 use crate::walk::{Extent, Items, Walk};
-use tracewire_debuginfo::{Type, TypeId, VariantPart};
+use tracewire_debuginfo::{ByteRange, Type, TypeId, VariantPart};
 
 /// How much is collected of what a value leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,6 +189,26 @@ impl Collection<'_> {
             pieces: 1,
             bytes: most,
         });
+    }
+
+    /// Collects the object whose address is on the stack, and leaves the address: `most` bytes at most all in all, and none that are
+    /// redacted.
+    fn trace_around(&mut self, redacted: &[ByteRange], size: u64, most: u64) {
+        if redacted.is_empty() {
+            self.op(Opcode::Dup);
+            self.constant(size);
+            return self.trace(most);
+        }
+        let times = most.div_ceil(size.max(1));
+        for (start, length) in kept(redacted, size) {
+            self.op(Opcode::Dup);
+            if start > 0 {
+                self.constant(start);
+                self.op(Opcode::Add);
+            }
+            self.constant(length);
+            self.trace(length.saturating_mul(times));
+        }
     }
 
     /// Counts what code collects that has been emitted.
@@ -361,6 +382,9 @@ impl Collection<'_> {
         if is_too_much || !self.walks.leads(type_id, depth) {
             return;
         }
+        if self.lower.symbols().redacts_type(type_id) {
+            return;
+        }
         if let Some(walk) = self.walks.walk(type_id) {
             self.walk(object, type_id, &walk, depth, parts);
             return;
@@ -373,7 +397,9 @@ impl Collection<'_> {
             Type::Structure { members, .. } => {
                 for member in members {
                     // The place of a virtual base class is not known.
-                    if member.bits.is_none() && member.offset != u64::MAX {
+                    let name = member.name.as_deref().filter(|_| !member.base_class);
+                    let is_redacted = is_named_redacted(self.lower.symbols(), name);
+                    if member.bits.is_none() && member.offset != u64::MAX && !is_redacted {
                         let inner = offset_by(object.clone(), member.offset);
                         self.part(&inner, member.type_id, depth, parts);
                     }
@@ -397,13 +423,20 @@ impl Collection<'_> {
         let count = count.min(self.elements(size));
         self.push(address);
         self.constant(count);
-        self.each(element, size, count, depth);
+        self.each((element, size), &[], count, depth);
         self.op(Opcode::Pop);
         self.op(Opcode::Pop);
     }
 
     /// Follows elements: the address of the first and how many are on the stack.
-    fn each(&mut self, element: TypeId, size: u64, most: u64, depth: u32) {
+    /// They are collected too where parts of each are redacted.
+    fn each(
+        &mut self,
+        (element, size): (TypeId, u64),
+        redacted: &[ByteRange],
+        most: u64,
+        depth: u32,
+    ) {
         let address = IntExpr::cell((self.depth - 2) as u16);
         let [next, done] = self.labels();
         self.builder.place(next);
@@ -411,6 +444,11 @@ impl Collection<'_> {
             this.op(Opcode::Dup);
             this.op(Opcode::LogNot);
             this.if_goto(done);
+            if !redacted.is_empty() {
+                this.push(&address);
+                this.trace_around(redacted, size, size);
+                this.op(Opcode::Pop);
+            }
             this.part(&Object::Memory(address), element, depth, DEEPEST_PART);
             this.constant(1);
             this.op(Opcode::Sub);
@@ -456,7 +494,8 @@ impl Collection<'_> {
         let mut alternatives = Alternatives::of(self.cost);
         for variant in &part.variants {
             let (object, type_id) = inner(variant);
-            if !self.walks.leads(type_id, depth) {
+            let name = variant.member.name.as_deref();
+            if !self.walks.leads(type_id, depth) || is_named_redacted(self.lower.symbols(), name) {
                 continue;
             }
             self.cost = alternatives.next(self.cost);
@@ -499,13 +538,13 @@ impl Collection<'_> {
             let Some(pointer) = object_number(object, size) else {
                 return;
             };
+            let redacted = self.lower.symbols().redacted_ranges(target);
             let cell = self.push(&pointer);
             let null = self.builder.label();
             self.push(&cell.clone().into_is_zero());
             self.if_goto(null);
-            self.op(Opcode::Dup);
-            self.constant(target_size.min(LARGEST_POINTEE));
-            self.trace(target_size.min(LARGEST_POINTEE));
+            let target_size = target_size.min(LARGEST_POINTEE);
+            self.trace_around(&redacted, target_size, target_size);
             self.walk_into(&Object::Value(cell), type_id, walk, depth, parts);
             self.builder.place(null);
             self.op(Opcode::Pop);
@@ -515,8 +554,37 @@ impl Collection<'_> {
     }
 
     fn walk_into(&mut self, object: &Object, type_id: TypeId, walk: &Walk, depth: u32, parts: u32) {
-        let size = self.lower.symbols().size_of(type_id).unwrap_or(0);
+        let symbols = self.lower.symbols();
+        let size = symbols.size_of(type_id).unwrap_or(0);
         let subjects = Subjects::of(object.clone());
+        // Of a container that holds redacted bytes itself, the walk is not followed; of one whose elements hold them, where the
+        // elements are found by computing.
+        let is_of_parts = matches!(
+            walk,
+            Walk::Structure(..)
+                | Walk::Tuple(_)
+                | Walk::Newtype(_)
+                | Walk::Optional { .. }
+                | Walk::Variant { .. }
+        );
+        if !is_of_parts && !symbols.redacted_ranges(type_id).is_empty() {
+            return;
+        }
+        let holds_redacted = |type_id: &TypeId| !symbols.redacted_ranges(*type_id).is_empty();
+        let mut items: Vec<TypeId> = match walk {
+            Walk::Table { items, .. } => items.nodes().map(|node| node.type_id).collect(),
+            Walk::BTree(tree) => tree.items.nodes().map(|node| node.type_id).collect(),
+            Walk::Buckets(table) => table.items.nodes().map(|node| node.type_id).collect(),
+            Walk::Interface(interface) => {
+                let candidates = interface.candidates.iter();
+                candidates.map(|(_, type_id)| *type_id).collect()
+            }
+            _ => Vec::new(),
+        };
+        items.retain(holds_redacted);
+        if !items.is_empty() {
+            return;
+        }
         // An expression that has no meaning for where this object is leads nowhere; the object itself is collected.
         let _: Option<()> = match walk {
             Walk::String {
@@ -532,7 +600,7 @@ impl Collection<'_> {
             } => {
                 if *of_element == 0 {
                     None
-                } else if self.walks.leads(*element, depth - 1) {
+                } else if self.walks.leads(*element, depth - 1) || holds_redacted(element) {
                     let element = (*element, *of_element);
                     self.sequence(&subjects, size, first, extent, element, depth)
                 } else {
@@ -635,6 +703,11 @@ impl Collection<'_> {
 
     /// A part that an expression gives.
     fn inner(&mut self, subjects: &Subjects, node: &Node, depth: u32, parts: u32) -> Option<()> {
+        let size = self.lower.symbols().size_of(node.type_id).unwrap_or(0);
+        let redacted = redacted_in(self.lower.symbols(), node, size);
+        if matches!(&redacted[..], [(0, length)] if *length >= size) {
+            return None;
+        }
         let object = self.object_of(subjects, node)?;
         self.part(&object, node.type_id, depth, parts);
         Some(())
@@ -787,7 +860,8 @@ impl Collection<'_> {
             }
         }
         let number = IntExpr::cell((self.depth - 1) as u16);
-        if !self.is_inside(&subjects.object, size, &start) {
+        let redacted = self.lower.symbols().redacted_ranges(element);
+        if redacted.is_empty() && !self.is_inside(&subjects.object, size, &start) {
             let collected = self.builder.label();
             self.unless_inside(&subjects.object, size, &cell, collected);
             self.push(&cell);
@@ -797,7 +871,7 @@ impl Collection<'_> {
             self.collect_again(subjects, size, first, &cell);
             self.builder.place(collected);
         }
-        self.each(element, of_element, most, depth - 1);
+        self.each((element, of_element), &redacted, most, depth - 1);
         self.op(Opcode::Pop);
         self.op(Opcode::Pop);
         Some(())
@@ -884,10 +958,9 @@ impl Collection<'_> {
 
     /// One element by itself.
     fn element_at(&mut self, address: &IntExpr, element: TypeId, size: u64, depth: u32) {
+        let redacted = self.lower.symbols().redacted_ranges(element);
         let cell = self.push(address);
-        self.op(Opcode::Dup);
-        self.constant(size);
-        self.trace(size);
+        self.trace_around(&redacted, size, size);
         self.part(&Object::Memory(cell), element, depth - 1, DEEPEST_PART);
         self.op(Opcode::Pop);
     }
@@ -913,6 +986,38 @@ impl Collection<'_> {
             }
         }
         size.min(LARGEST_POINTEE)
+    }
+
+    /// The redacted bytes of a node of so many bytes; none where it is not known where its items are.
+    fn redacted_in_node(
+        &mut self,
+        subjects: &Subjects,
+        pointer: TypeId,
+        items: &Items,
+    ) -> Option<Vec<ByteRange>> {
+        let symbols = self.lower.symbols();
+        let mut found = match scalar(symbols, pointer) {
+            Scalar::Pointer { target, .. } => symbols.redacted_ranges(target).to_vec(),
+            _ => Vec::new(),
+        };
+        for item in items.nodes() {
+            let ranges = symbols.redacted_ranges(item.type_id);
+            if ranges.is_empty() {
+                continue;
+            }
+            let Some(Object::Memory(address)) = self.object_of(subjects, item) else {
+                return None;
+            };
+            let distance = address.distance_from(subjects.node.as_ref()?)?;
+            let size = symbols.size_of(item.type_id)?;
+            let inside = ranges.iter().map(|(start, length)| {
+                let length = (*length).min(size.saturating_sub(*start));
+                (distance.saturating_add(*start), length)
+            });
+            found.extend(inside);
+        }
+        found.sort_unstable();
+        Some(found)
     }
 
     /// Linked nodes.
@@ -941,6 +1046,7 @@ impl Collection<'_> {
             None => None,
         };
         let size = self.node_size(&at_node, first.type_id, items);
+        let redacted = self.redacted_in_node(&at_node, first.type_id, items)?;
         let most = self.elements(size);
         match count {
             Some(count) => {
@@ -957,9 +1063,7 @@ impl Collection<'_> {
                 this.push(&IntExpr::binary(Binary::Equal, cell.clone(), end));
                 this.if_goto(done);
             }
-            this.op(Opcode::Dup);
-            this.constant(size);
-            this.trace(size);
+            this.trace_around(&redacted, size, size);
             for item in items.nodes() {
                 this.inner(&at_node, item, depth - 1, DEEPEST_PART);
             }
@@ -1029,13 +1133,12 @@ impl Collection<'_> {
         ) {
             return None;
         }
+        let redacted = self.lower.symbols().redacted_ranges(target);
         let cell = self.push(&pointer);
         let null = self.builder.label();
         self.push(&cell.clone().into_is_zero());
         self.if_goto(null);
-        self.op(Opcode::Dup);
-        self.constant(size);
-        self.trace(size);
+        self.trace_around(&redacted, size, size);
         self.part(&Object::Memory(cell), target, depth - 1, DEEPEST_PART);
         self.builder.place(null);
         self.op(Opcode::Pop);

@@ -29,6 +29,7 @@ impl Collection<'_> {
         };
         let right_of_parent = self.value_of(&above, &tree.right)?;
         let size = self.node_size(&at_node, tree.root.type_id, &tree.items);
+        let redacted = self.redacted_in_node(&at_node, tree.root.type_id, &tree.items)?;
         let most = self.elements(size);
         let steps = most.saturating_mul(STEPS_OF_TREE).saturating_add(64);
         self.constant(steps);
@@ -47,9 +48,7 @@ impl Collection<'_> {
         self.builder.place(descend);
         self.repeated(steps, |this| {
             this.one_less_of_three(done);
-            this.op(Opcode::Dup);
-            this.constant(size);
-            this.trace(size / STEPS_OF_TREE);
+            this.trace_around(&redacted, size, size / STEPS_OF_TREE);
             this.push(&left);
             this.op(Opcode::Dup);
             this.op(Opcode::LogNot);

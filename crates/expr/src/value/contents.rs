@@ -20,6 +20,8 @@ pub(crate) enum Known {
     Missing,
     /// The compiler left it nowhere.
     OptimizedOut,
+    /// It is not recorded, by its name.
+    Redacted,
 }
 
 /// Where a value is.
@@ -80,6 +82,30 @@ impl Value {
         let mut value = Self::new(type_id, vec![0; size], Place::Nowhere, language);
         value.known.fill(why);
         value
+    }
+
+    /// Forgets the bytes that are redacted by the names of members and types.
+    pub(crate) fn redact(&mut self, symbols: &Symbols) {
+        for (start, length) in symbols.redacted_ranges(self.type_id).iter() {
+            let place = |at: u64| {
+                usize::try_from(at)
+                    .unwrap_or(usize::MAX)
+                    .min(self.known.len())
+            };
+            let range = place(*start)..place(start.saturating_add(*length));
+            if let Some(known) = self.known.get_mut(range.clone()) {
+                known.fill(Known::Redacted);
+            }
+            if let Some(contents) = self.contents.get_mut(range) {
+                contents.fill(0);
+            }
+        }
+    }
+
+    /// Whether no byte of the value is recorded, by its name.
+    #[must_use]
+    pub fn is_redacted(&self) -> bool {
+        !self.known.is_empty() && self.known.iter().all(|known| *known == Known::Redacted)
     }
 
     /// Its type.

@@ -226,6 +226,7 @@ impl<'a> Evaluator<'a> {
                 *state = why;
             }
         }
+        value.redact(self.symbols);
         if why == Known::Missing
             && let Some(first) = value
                 .known
@@ -407,6 +408,7 @@ impl<'a> Evaluator<'a> {
         match value.missing() {
             None => Ok(value),
             Some(Known::OptimizedOut) => self.error(ExpressionErrorKind::ValueOptimizedOut, node),
+            Some(Known::Redacted) => self.error(ExpressionErrorKind::Redacted, node),
             Some(_) => self.error(ExpressionErrorKind::Unavailable, node),
         }
     }

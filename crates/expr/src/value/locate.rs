@@ -27,6 +27,7 @@ impl Evaluator<'_> {
         }
         let mut value = self.bytes(object, size, node)?;
         value.type_id = node.type_id;
+        value.redact(self.symbols);
         Ok(Designated::Value(value))
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use tracewire_model::{Address, VariableNumber};
 
-use super::contents::Value;
+use super::contents::{Known, Value};
 use super::datum::Shape;
 use super::evaluate::{Evaluator, Result};
 use super::state::State;
@@ -16,6 +16,7 @@ use crate::Span;
 use crate::location::{Locator, Unlocatable};
 use crate::node::Node;
 use crate::object::Object;
+use crate::redaction::is_redacted;
 use crate::resolve::{NoVariables, Resolver, StateVariables, resolve};
 use crate::walk::TypeWalks;
 use tracewire_debuginfo::{Language, Scope, Symbols, Variable};
@@ -37,6 +38,8 @@ pub struct PreparedExpression<'a> {
     language: Language,
     text: Box<str>,
     node: Node,
+    /// Whether it leads to what is not recorded, by a name.
+    is_redacted: bool,
     objects: Objects,
 }
 
@@ -103,6 +106,7 @@ impl<'a> PreparedExpression<'a> {
             scope,
             language: symbols.language_at(Some(scope.pc)),
             text: text.into(),
+            is_redacted: is_redacted(symbols, scope, &node),
             node,
             objects: Objects::default(),
         }
@@ -125,7 +129,12 @@ impl<'a> PreparedExpression<'a> {
     /// # Errors
     /// When it computes with what was not saved.
     pub fn evaluate(&self, state: &dyn State) -> Result<Value, ExpressionError> {
-        self.evaluator(state).value(&self.node)
+        let evaluator = self.evaluator(state);
+        if self.is_redacted {
+            let size = evaluator.size(&self.node)?.max(1);
+            return Ok(evaluator.unknown(self.node.type_id, size, Known::Redacted));
+        }
+        evaluator.value(&self.node)
     }
 
     pub(super) fn evaluator<'s>(&'s self, state: &'s dyn State) -> Evaluator<'s> {

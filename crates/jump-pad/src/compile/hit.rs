@@ -1,14 +1,14 @@
 //! A whole pad: in, the tracepoints, out.
 
 use iced_x86::code_asm::*;
-use tracewire_tracefile::{FRACTION, SET_HEADER, SET_LETTER};
+use tracewire_tracefile::{FRACTION, SET_HEADER, SET_LETTER, mask_variable};
 
 use super::code::{Code, Gpr, Label, Made, Mode, OUT, RED_ZONE, SHARED, Slot};
 use super::expression::Purpose;
 use super::frame::{FRAME_HEADER, Frame, Needs, VARIABLE};
 use super::memory::Length;
 use super::plan::{Bound, Planned, PlannedAction, Registers};
-use super::registers::{Value, value};
+use super::registers::{Value, layout, value};
 use crate::layout::{header, tracepoint};
 use crate::pad::ErrorKind;
 use crate::shared::stop;
@@ -302,6 +302,19 @@ impl<'o> Code<'o> {
             Registers::Block => {
                 self.asm.mov(byte_ptr(start), i32::from(b'R'))?;
                 self.registers(frame.at + 1, |_| true, give_up)?;
+            }
+            Registers::Withheld(withheld) => {
+                self.asm.mov(byte_ptr(start), i32::from(b'R'))?;
+                let block = frame.at + 1;
+                self.registers_but(block, |register| !withheld.keeps(register), give_up)?;
+                let mut at = block + layout(self.options.registers).size();
+                for (place, mask) in withheld.masks().iter().enumerate() {
+                    if let Some(number) = mask_variable(place).filter(|_| *mask != 0) {
+                        self.number(Gpr(0), *mask)?;
+                        self.variable_block(at, number, rax)?;
+                        at += VARIABLE;
+                    }
+                }
             }
             Registers::Set(number, mask) => {
                 self.asm.mov(byte_ptr(start), i32::from(SET_LETTER))?;

@@ -2,6 +2,7 @@
 
 use tracewire_agent_expr::{Verified, verify};
 use tracewire_arch::Register;
+use tracewire_experiment::Withheld;
 use tracewire_model::{Action, RegisterMask, RegisterNumber};
 use tracewire_tracefile::SET_HEADER;
 
@@ -48,6 +49,8 @@ pub(super) enum Registers {
     Block,
     /// Those of a set.
     Set(u32, RegisterMask),
+    /// A whole register block in which some are zero, and what says so.
+    Withheld(Withheld),
 }
 
 impl Registers {
@@ -56,6 +59,10 @@ impl Registers {
         match self {
             Self::None => 0,
             Self::Block => 1 + layout(options.registers).size(),
+            Self::Withheld(withheld) => {
+                let masks = withheld.masks().iter().filter(|mask| **mask != 0).count();
+                1 + layout(options.registers).size() + masks as u32 * VARIABLE
+            }
             Self::Set(_, mask) => {
                 let registers = layout(options.registers).registers().iter();
                 let kept = registers.filter(|register| mask.contains(register.number));
@@ -170,6 +177,10 @@ impl Planned {
         let registers = match tracepoint.kept {
             _ if !asked => Registers::None,
             Some(kept) => Registers::Set(kept.number, kept.registers.clone()),
+            None if definition.withholds_registers => Registers::Withheld(Withheld::new(
+                layout(options.registers),
+                &definition.actions,
+            )),
             None => Registers::Block,
         };
         Ok(Self {

@@ -194,6 +194,26 @@ impl Code<'_> {
         is_kept: impl Fn(RegisterNumber) -> bool,
         give_up: Label,
     ) -> Made {
+        self.some_registers(start, is_kept, |_| false, give_up)
+    }
+
+    /// Writes the whole register block, with zeros in the place of some registers.
+    pub(super) fn registers_but(
+        &mut self,
+        start: u32,
+        is_withheld: impl Fn(RegisterNumber) -> bool,
+        give_up: Label,
+    ) -> Made {
+        self.some_registers(start, |_| true, is_withheld, give_up)
+    }
+
+    fn some_registers(
+        &mut self,
+        start: u32,
+        is_kept: impl Fn(RegisterNumber) -> bool,
+        is_withheld: impl Fn(RegisterNumber) -> bool,
+        give_up: Label,
+    ) -> Made {
         let layout = layout(self.options.registers);
         self.uses(&[rax, rcx, rdx]);
         let mut next = start;
@@ -202,6 +222,10 @@ impl Code<'_> {
             let offset = next;
             next += register.size();
             let at = OUT + offset;
+            if is_withheld(register.number) {
+                self.zeros(offset, register.size())?;
+                continue;
+            }
             let source = source(&register.name);
             match source {
                 None => return Err(CannotCompile::Register(register.number)),
@@ -232,6 +256,27 @@ impl Code<'_> {
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Writes zeros at `OUT + start`.
+    fn zeros(&mut self, start: u32, size: u32) -> Made {
+        let mut at = start;
+        let end = start + size;
+        while at < end {
+            match end - at {
+                8.. => self.asm.mov(qword_ptr(OUT + at), 0)?,
+                4.. => self.asm.mov(dword_ptr(OUT + at), 0)?,
+                2.. => self.asm.mov(word_ptr(OUT + at), 0)?,
+                _ => self.asm.mov(byte_ptr(OUT + at), 0)?,
+            }
+            at += match end - at {
+                8.. => 8,
+                4.. => 4,
+                2.. => 2,
+                _ => 1,
+            };
         }
         Ok(())
     }

@@ -328,6 +328,7 @@ pub fn tracepoint(random: &mut Random, world: &World, number: i32) -> Tracepoint
         actions,
         step_actions: vec![],
         counting: tracewire_model::Counting::default(),
+        withholds_registers: false,
         source: Default::default(),
     }
 }

@@ -18,6 +18,7 @@ pub fn tracepoint(number: i32, actions: Vec<Action>) -> TracepointDefinition {
         actions,
         step_actions: vec![],
         counting: tracewire_model::Counting::default(),
+        withholds_registers: false,
         source: Default::default(),
     }
 }

@@ -60,8 +60,7 @@ impl Trace {
             status: Some(Status::from(self.status())),
             variables: self.told_variables(),
             tracepoints,
-            modules: Vec::new(),
-            aggregates: Vec::new(),
+            ..DescriptionParts::default()
         }
     }
 

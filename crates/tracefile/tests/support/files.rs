@@ -131,6 +131,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
                 actions,
                 step_actions,
                 counting: tracewire_model::Counting::default(),
+                withholds_registers: false,
                 source: SourceStrings {
                     at,
                     condition: cond,
@@ -251,7 +252,7 @@ pub fn wanted_file() -> impl Strategy<Value = WantedFile> {
                         variables,
                         tracepoints,
                         modules,
-                        aggregates: Vec::new(),
+                        ..DescriptionParts::default()
                     },
                     frames,
                 }

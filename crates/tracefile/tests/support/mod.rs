@@ -21,6 +21,7 @@ pub fn tracepoint(number: i32, address: u64) -> Tracepoint {
             actions: Vec::new(),
             step_actions: Vec::new(),
             counting: tracewire_model::Counting::default(),
+            withholds_registers: false,
             source: SourceStrings {
                 at: Some(format!("*{address:#x}")),
                 ..SourceStrings::default()

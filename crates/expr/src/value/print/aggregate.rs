@@ -1,6 +1,6 @@
 //! Arrays, structures, classes.
 
-use super::{Context, Printer};
+use super::{Context, Printer, REDACTED};
 use crate::scalar::{Scalar, scalar, storage_size};
 use crate::value::contents::{Known, Place, Value};
 use crate::value::datum::{Datum, Parts, Recorder};
@@ -222,6 +222,10 @@ impl Printer<'_> {
 
     fn write_static_member(&mut self, class: Option<&str>, name: &str, context: Context) {
         self.put(&format!("static {name} = "));
+        if self.symbols.redacts_name(name) {
+            self.put(REDACTED);
+            return;
+        }
         let full = class.map_or(name.to_owned(), |class| format!("{class}::{name}"));
         let full = full.as_str();
         let Some(variable) = self

@@ -42,6 +42,9 @@ impl Default for PrintOptions {
     }
 }
 
+/// What is shown for a value that is not recorded, by its name.
+pub(crate) const REDACTED: &str = "<redacted>";
+
 /// The longest text of one value, in bytes: a type of nested arrays may be small and its text not.
 const LONGEST: usize = 4 << 20;
 
@@ -174,7 +177,9 @@ impl<'a> Printer<'a> {
 
     /// The text, and the datum where it is asked for.
     pub(super) fn print_with_datum(mut self, value: &Value) -> (String, Option<Datum>) {
-        let gone = value.is_unavailable() || value.is_optimized_out() && !value.synthetic;
+        let gone = value.is_unavailable()
+            || value.is_redacted()
+            || value.is_optimized_out() && !value.synthetic;
         let indirect = match &*self.stripped(value.type_id) {
             Type::Pointer { .. } if matches!(self.language, Language::Rust | Language::Go) => {
                 self.walks.is_none()
@@ -261,6 +266,7 @@ impl<'a> Printer<'a> {
         Some(match value.missing()? {
             Known::OptimizedOut if value.synthetic => "<synthetic pointer>",
             Known::OptimizedOut => "<optimized out>",
+            Known::Redacted => REDACTED,
             _ => "<unavailable>",
         })
     }
@@ -279,6 +285,10 @@ impl<'a> Printer<'a> {
         // A type that contains itself comes from damaged debug information.
         if self.out.len() >= LONGEST || context.nesting > DEEPEST {
             self.put_missing("...");
+            return;
+        }
+        if value.is_redacted() {
+            self.put_missing(REDACTED);
             return;
         }
         let found = self.stripped(value.type_id);

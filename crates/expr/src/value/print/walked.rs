@@ -1004,6 +1004,7 @@ fn is_unknown(value: &Value) -> bool {
 fn stop(error: crate::ExpressionError) -> Stop {
     match error.kind() {
         ExpressionErrorKind::Unavailable => UNAVAILABLE,
+        ExpressionErrorKind::Redacted => Stop::Missing(super::REDACTED),
         ExpressionErrorKind::OptimizedOut(_) | ExpressionErrorKind::ValueOptimizedOut => {
             Stop::Missing("<optimized out>")
         }
