@@ -202,9 +202,7 @@ fn functions(program: &Path) -> Functions {
 
 fn check(build: Build, at_least: usize) {
     let directory = tempfile::tempdir().expect("a directory");
-    let program = build
-        .run(directory.path())
-        .expect("the compiler is installed");
+    let program = build.run(directory.path());
     let functions = functions(&program);
     assert!(functions.len() >= at_least, "{} functions", functions.len());
     let mut symbols = Symbols::new();

@@ -11,6 +11,7 @@ use tracewire_debuginfo::{
     LocationError, ModuleId, Symbols, ThreadLocalOffset, VariableKind, VariableLocation,
 };
 use tracewire_model::Address;
+use tracewire_test_support::tool;
 
 const SHAPES: Build = Build {
     compiler: "cc",
@@ -18,19 +19,10 @@ const SHAPES: Build = Build {
     options: &["-g", "-O0", "-Wl,--build-id=sha1"],
 };
 
-/// Runs a tool of the binutils; whether it is there.
-fn tool(name: &str, arguments: &[&Path]) -> bool {
-    match Command::new(name).args(arguments).status() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("skipped: {name} is not installed");
-            false
-        }
-        Err(error) => panic!("{name}: {error}"),
-        Ok(status) => {
-            assert!(status.success(), "{name} {arguments:?}");
-            true
-        }
-    }
+/// Runs a tool of the binutils.
+fn run(name: &str, arguments: &[&Path]) {
+    let status = tool(name).args(arguments).status().expect(name);
+    assert!(status.success(), "{name} {arguments:?}");
 }
 
 fn load(program: &Path, bias: u64) -> Symbols {
@@ -50,17 +42,16 @@ fn address(symbols: &Symbols, location: &str) -> u64 {
 #[test]
 fn stripped_program_is_read_with_its_debug_file() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(program) = SHAPES.run(directory.path()) else {
-        return;
-    };
+    let program = SHAPES.run(directory.path());
     let wanted = load(&program, 0);
     let debug = directory.path().join("apart.debug");
     let stripped = directory.path().join("stripped");
     let link = format!("--add-gnu-debuglink={}", debug.display());
-    if !tool(
+    run(
         "objcopy",
         &[Path::new("--only-keep-debug"), &program, &debug],
-    ) || !tool(
+    );
+    run(
         "objcopy",
         &[
             Path::new("--strip-all"),
@@ -68,9 +59,7 @@ fn stripped_program_is_read_with_its_debug_file() {
             &program,
             &stripped,
         ],
-    ) {
-        return;
-    }
+    );
     let symbols = load(&stripped, 0);
     let module = symbols.modules()[0].clone();
     assert_eq!(
@@ -109,14 +98,12 @@ fn stripped_program_is_read_with_its_debug_file() {
 #[test]
 fn symbols_are_read_from_a_file_within_the_file() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(program) = SHAPES.run(directory.path()) else {
-        return;
-    };
+    let program = SHAPES.run(directory.path());
     let wanted = load(&program, 0);
     let bare = directory.path().join("bare");
     let inner = directory.path().join("inner");
-    tool("objcopy", &["--strip-all".as_ref(), &program, &bare]);
-    tool("objcopy", &["--strip-debug".as_ref(), &program, &inner]);
+    run("objcopy", &["--strip-all".as_ref(), &program, &bare]);
+    run("objcopy", &["--strip-debug".as_ref(), &program, &inner]);
     let function = |symbols: &Symbols, name: &str| {
         let places = symbols.resolve(name, None).ok()?;
         symbols
@@ -125,7 +112,7 @@ fn symbols_are_read_from_a_file_within_the_file() {
     };
     assert_eq!(function(&load(&bare, 0), "helper"), None);
     let damaged = directory.path().join("damaged.xz");
-    tool("xz", &["--keep".as_ref(), &inner]);
+    run("xz", &["--keep".as_ref(), &inner]);
     let compressed = directory.path().join("inner.xz");
     let mut bytes = std::fs::read(&compressed).expect("it is compressed");
     let middle = bytes.len() / 2;
@@ -134,7 +121,7 @@ fn symbols_are_read_from_a_file_within_the_file() {
     for (section, is_good) in [(compressed, true), (damaged, false)] {
         let whole = directory.path().join("whole");
         let section = format!(".gnu_debugdata={}", section.display());
-        tool(
+        run(
             "objcopy",
             &["--add-section".as_ref(), section.as_ref(), &bare, &whole],
         );
@@ -149,21 +136,16 @@ fn symbols_are_read_from_a_file_within_the_file() {
 #[test]
 fn compressed_sections_say_the_same() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(program) = SHAPES.run(directory.path()) else {
-        return;
-    };
+    let program = SHAPES.run(directory.path());
     let wanted = load(&program, 0);
     for kind in ["zlib", "zlib-gnu", "zstd"] {
         let compressed = directory.path().join(kind);
         let option = format!("--compress-debug-sections={kind}");
-        let made = Command::new("objcopy")
+        let made = tool("objcopy")
             .arg(option)
             .args([&program, &compressed])
             .status();
-        if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: objcopy does not know {kind}");
-            continue;
-        }
+        assert!(made.expect("objcopy runs").success(), "{kind}");
         let symbols = load(&compressed, 0);
         assert_eq!(
             address(&symbols, "shapes.c:40"),
@@ -180,7 +162,7 @@ fn library_is_read_at_its_bias_and_taken_out_again() {
         options: &["-g", "-O0", "-shared", "-fPIC"],
         ..SHAPES
     };
-    let (Some(library), Some(program)) = (
+    let (library, program) = (
         library.run(directory.path()),
         Build {
             source: "small.cpp",
@@ -188,9 +170,7 @@ fn library_is_read_at_its_bias_and_taken_out_again() {
             ..SHAPES
         }
         .run(directory.path()),
-    ) else {
-        return;
-    };
+    );
     let at_zero = load(&library, 0);
     let bias = 0x7f00_0000_0000;
     let mut symbols = load(&program, 0x5555_5555_4000);
@@ -244,7 +224,7 @@ fn a_module_that_comes_back_is_read_once_and_last_in_the_order() {
         options: &["-g", "-O0", "-shared", "-fPIC"],
         ..SHAPES
     };
-    let (Some(library), Some(program)) = (
+    let (library, program) = (
         library.run(directory.path()),
         Build {
             source: "small.cpp",
@@ -252,9 +232,7 @@ fn a_module_that_comes_back_is_read_once_and_last_in_the_order() {
             ..SHAPES
         }
         .run(directory.path()),
-    ) else {
-        return;
-    };
+    );
     let mut symbols = Symbols::new();
     let order = |symbols: &Symbols| -> Vec<ModuleId> {
         symbols.modules().iter().map(|module| module.id).collect()
@@ -287,9 +265,7 @@ fn a_module_that_comes_back_is_read_once_and_last_in_the_order() {
 #[test]
 fn text_and_constants_are_read_from_the_file() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(program) = SHAPES.run(directory.path()) else {
-        return;
-    };
+    let program = SHAPES.run(directory.path());
     let symbols = load(&program, 0x1_0000);
     let main = symbols
         .function_at(Address(address(&symbols, "main")))
@@ -331,15 +307,12 @@ fn thread_local_variables_are_where_the_program_has_them() {
         &["-g", "-O2", "-gdwarf-4"],
     ] {
         let program = directory.path().join("threads");
-        let built = Command::new("cc")
+        let built = tool("cc")
             .args(options)
             .arg("-o")
             .args([&program, &source])
             .status();
-        if !built.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: cc {options:?}");
-            continue;
-        }
+        assert!(built.expect("cc runs").success(), "{options:?}");
         let output = Command::new(&program).output().expect("it runs");
         let symbols = load(&program, 0);
         for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -358,9 +331,7 @@ fn thread_local_variables_are_where_the_program_has_them() {
 #[test]
 fn names_are_found_from_where_they_are_seen() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(program) = SHAPES.run(directory.path()) else {
-        return;
-    };
+    let program = SHAPES.run(directory.path());
     let symbols = load(&program, 0);
     let line = 1 + include_str!("programs/shapes.c")
         .lines()
@@ -446,15 +417,12 @@ int main(int a, char **b) { MARK("start", "app_start_semaphore"); MARK("end", "0
     )
     .expect("the source is written");
     let program = directory.path().join("marked");
-    let built = Command::new("cc")
+    let built = tool("cc")
         .arg("-g")
         .arg("-o")
         .args([&program, &source])
         .status();
-    if !built.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: cc is not installed or makes other code");
-        return;
-    }
+    assert!(built.expect("cc runs").success());
     let bias = 0x5555_0000_0000;
     let symbols = load(&program, bias);
     let start = symbols
@@ -490,22 +458,19 @@ int main(int a, char **b) { MARK("start", "app_start_semaphore"); MARK("end", "0
         error.to_string().contains("did you mean app:start?"),
         "{error}"
     );
-    if let Some(output) = support::gdb(
+    let output = support::gdb(
         &program,
         directory.path(),
         "import gdb\ngdb.execute('info probes stap')\n",
-    ) {
-        let wanted = format!("{:#018x}", start[0].address.0 - bias);
-        assert!(output.contains(&wanted), "{wanted} is not in {output}");
-    }
+    );
+    let wanted = format!("{:#018x}", start[0].address.0 - bias);
+    assert!(output.contains(&wanted), "{wanted} is not in {output}");
 }
 
 #[test]
 fn errors_say_what_was_looked_for_and_what_is_near() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(program) = SHAPES.run(directory.path()) else {
-        return;
-    };
+    let program = SHAPES.run(directory.path());
     let symbols = load(&program, 0);
     let error = |location: &str| symbols.resolve(location, None).expect_err(location);
     let wrong_name = error("recursiv");
@@ -581,7 +546,7 @@ fn kept_changes_no_answer(options: &'static [&'static str], expected: &[&str]) {
         source: "names.cpp",
         options,
     };
-    let program = build.run(directory.path()).expect("it is built");
+    let program = build.run(directory.path());
     let cache = directory.path().join("cache");
     let answers = |cache: Option<&Path>| -> Vec<String> {
         let locations = [

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+
+use tracewire_test_support::tool;
 
 /// A compiler, its options, and the program it makes.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +17,8 @@ pub struct Build {
 }
 
 impl Build {
-    /// Builds the program into a directory; `None` with a message when the compiler is not installed.
-    pub fn run(&self, directory: &Path) -> Option<PathBuf> {
+    /// Builds the program into a directory.
+    pub fn run(&self, directory: &Path) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/programs")
             .join(self.source);
@@ -27,36 +29,22 @@ impl Build {
             .join("_")
             .replace(['/', '=', '.', ','], "-");
         let program = directory.join(name);
-        let built = Command::new(self.compiler)
+        let status = tool(self.compiler)
             .args(self.options)
             .arg("-o")
-            .arg(&program)
-            .arg(&source)
-            .stderr(Stdio::inherit())
-            .status();
-        match built {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("skipped: {} is not installed", self.compiler);
-                None
-            }
-            Err(error) => panic!("{self:?}: {error}"),
-            Ok(status) if !status.success() && self.options.contains(&"-m32") => {
-                eprintln!("skipped: no 32-bit libraries for {}", self.compiler);
-                None
-            }
-            Ok(status) => {
-                assert!(status.success(), "{self:?} does not build");
-                Some(program)
-            }
-        }
+            .args([&program, &source])
+            .status()
+            .expect("the compiler runs");
+        assert!(status.success(), "{self:?} does not build");
+        program
     }
 }
 
-/// Runs GDB's Python on a program that is not started; the output, or `None` when GDB is not installed.
-pub fn gdb(program: &Path, directory: &Path, python: &str) -> Option<String> {
+/// Runs GDB's Python on a program that is not started; the output.
+pub fn gdb(program: &Path, directory: &Path, python: &str) -> String {
     let script = directory.join("script.py");
     std::fs::write(&script, python).expect("the script is written");
-    let output = Command::new("gdb")
+    let output = tool("gdb")
         .args([
             "-batch",
             "-nx",
@@ -69,15 +57,9 @@ pub fn gdb(program: &Path, directory: &Path, python: &str) -> Option<String> {
         .arg(&script)
         .arg(program)
         .stderr(Stdio::null())
-        .output();
-    match output {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("skipped: gdb is not installed");
-            None
-        }
-        Err(error) => panic!("gdb: {error}"),
-        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
-    }
+        .output()
+        .expect("gdb runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The addresses where GDB puts a breakpoint on each location, with the line it tells for each; none for what it
@@ -86,7 +68,7 @@ pub fn gdb_locations(
     program: &Path,
     directory: &Path,
     locations: &[String],
-) -> Option<BTreeMap<String, Vec<(u64, u64)>>> {
+) -> BTreeMap<String, Vec<(u64, u64)>> {
     let list = directory.join("locations.txt");
     std::fs::write(&list, locations.join("\n")).expect("the list is written");
     let python = format!(
@@ -102,7 +84,7 @@ for location in open({list:?}).read().split("\n"):
     print("@@", location, "@@", " ".join("%d:%d" % place for place in places))
 "#
     );
-    let output = gdb(program, directory, &python)?;
+    let output = gdb(program, directory, &python);
     let mut found = BTreeMap::new();
     for line in output.lines() {
         let Some((location, places)) = line
@@ -124,5 +106,5 @@ for location in open({list:?}).read().split("\n"):
             .collect();
         found.insert(location.to_owned(), places);
     }
-    Some(found)
+    found
 }
