@@ -63,10 +63,14 @@ pub fn hold(file: &TraceFile, mix: &Mix, program: &Program, log: &Log) -> Result
     let due: Vec<Vec<Due>> = (0..mix.threads)
         .map(|thread| due(mix, log, thread))
         .collect();
-    // The steps of a tracepoint's last hits may be cut short by another end of the run.
+    // The steps of a tracepoint's last hits may be cut short by another end of the run. In a circular buffer, the frames of its
+    // first hits may be gone.
     let met = mix.tracepoints.iter().filter(|chosen| {
-        let is_hit = |frame: &&Made| frame.number == chosen.number && frame.sequence.is_some();
-        let hits = frames.iter().filter(is_hit).count() as u64;
+        let tracepoints = file.description().tracepoints().iter();
+        let hits = tracepoints
+            .filter(|tracepoint| tracepoint.definition.number.0 == chosen.number)
+            .filter_map(|tracepoint| Some(tracepoint.usage?.hits))
+            .sum::<u64>();
         ended == Some(chosen.number)
             || chosen.step_count > 0 && chosen.pass_count > 0 && hits == chosen.pass_count
     });
