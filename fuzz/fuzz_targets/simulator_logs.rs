@@ -5,8 +5,11 @@
 use std::io::{self, Read};
 
 use libfuzzer_sys::fuzz_target;
-use tracewire_exec_trace::record::{Access, Event, Instruction, Line, Owner, RegisterWrite};
-use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, read, refusal, transcribed};
+use tracewire_exec_trace::text::{Format, Piece, read, refusal, transcribed};
+
+mod told;
+
+use told::{Told, UNPARSED, read_both_ways};
 
 /// Words of the formats, which a byte of the input stands for.
 const WORDS: &[&str] = &[
@@ -35,48 +38,6 @@ fn text_of(input: &[u8]) -> Vec<u8> {
         }
     }
     text
-}
-
-#[derive(Default)]
-struct Told {
-    records: Vec<(u64, u8, u64)>,
-    instructions: u64,
-    base: u64,
-}
-
-impl Told {
-    fn owner(&self, owner: Owner) -> u64 {
-        let latest = self.base + self.instructions;
-        match owner {
-            Owner::Latest => latest,
-            Owner::Earlier(back) => latest - u64::from(back),
-            Owner::Next => latest + 1,
-            Owner::Start => u64::MAX,
-        }
-    }
-}
-
-impl Sink for Told {
-    fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
-        self.instructions += 1;
-        self.records.push((line.start, 0, instruction.address.0));
-    }
-    fn access(&mut self, line: Line, owner: Owner, access: &Access<'_>) {
-        assert!(access.data.digits() <= access.size * 2);
-        self.records.push((line.start, 1, self.owner(owner)));
-    }
-    fn register(&mut self, line: Line, owner: Owner, write: &RegisterWrite<'_>) {
-        assert_eq!(write.value.nibbles().count() as u32, write.value.digits());
-        assert!(!write.register.is_empty());
-        self.records.push((line.start, 2, self.owner(owner)));
-    }
-    fn event(&mut self, line: Line, event: &Event<'_>) {
-        self.records.push((line.start, 3, event.text.len() as u64));
-    }
-    fn unparsed(&mut self, line: Line, text: &[u8], error: LineError) {
-        assert!(error.start <= error.end && error.end as usize <= text.len());
-        self.records.push((line.start, 4, 0));
-    }
 }
 
 /// Gives a few bytes at a time.
@@ -111,22 +72,12 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(Format::detect(&transcript), Some(Format::QemuLog));
         let mut told = Told::default();
         read(Format::QemuLog, &transcript, &Piece::whole(&transcript), &mut told);
-        let unparsed = told.records.iter().filter(|(_, kind, _)| *kind == 4).count();
+        let unparsed = told.records.iter().filter(|(_, kind, _)| *kind == UNPARSED).count();
         let blocks = transcript.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"a block of")).count();
         assert_eq!(unparsed, blocks);
     }
     for format in [Format::QemuLog, Format::Execlog, Format::Spike, Format::Gem5, Format::Rvfi] {
         let text = if format == Format::QemuLog { &transcript } else { &text };
-        let mut whole = Told::default();
-        let lines = read(format, text, &Piece::whole(text), &mut whole);
-        let (mut records, mut base, mut counted) = (Vec::new(), 0, 0);
-        for piece in format.pieces(text, usize::from(*size) * 8) {
-            let mut told = Told { base, ..Told::default() };
-            counted += read(format, text, &piece, &mut told);
-            base += told.instructions;
-            records.append(&mut told.records);
-        }
-        assert_eq!(records, whole.records, "{format}");
-        assert_eq!(counted, lines);
+        read_both_ways(format, text, usize::from(*size) * 8);
     }
 });

@@ -355,7 +355,7 @@ proptest! {
         prop_assume!(!model.instructions.is_empty() || model.deeds.len() > 2);
         // Where no write is reported, what instructions may write is unavailable; `stores` tests that.
         prop_assume!(model.deeds.iter().any(|(_, deed)| matches!(deed, Deed::Access { write: true, .. }))
-            || !model.deeds.iter().any(|(_, deed)| matches!(deed, Deed::Access { .. })));
+            || !with_image && !model.deeds.iter().any(|(_, deed)| matches!(deed, Deed::Access { .. })));
         let (_folder, recording) = open(&model, order, &image);
         let count = model.instructions.len() as u64;
         let summary = recording.summary();

@@ -14,10 +14,9 @@
 
 use super::cursor::Cursor;
 use super::riscv;
+use super::stamp::Stamp;
 use super::{Dialect, LineError, LineState};
-use crate::record::{
-    Access, AccessKind, Address, CpuNumber, DataOrder, Instruction, Record, RegisterWrite, Time,
-};
+use crate::record::{AccessKind, CpuNumber, Instruction, Record};
 use crate::value::{Notation, Value};
 use tracewire_arch::Opcode;
 use tracewire_model::hex;
@@ -147,49 +146,21 @@ impl Dialect for Execlog {
             Some(opcode) => &disassembly[usize::from(opcode.digits)..],
             None => disassembly,
         };
-        emit(
-            state,
-            &Record::Instruction(Instruction {
-                time: Time::ZERO,
-                cpu: Some(cpu),
-                taken: true,
-                id: None,
-                address: Address(address),
-                address_digits,
-                opcode,
-                set: None,
-                mode: b"",
-                security: None,
-                disassembly: text.trim_ascii(),
-            }),
-        );
+        let stamp = Stamp::of_cpu(cpu);
+        let instruction = Instruction {
+            opcode,
+            disassembly: text.trim_ascii(),
+            ..stamp.instruction(address, address_digits)
+        };
+        emit(state, &Record::Instruction(instruction));
         let state: &LineState = state;
         fields(&mut cursor, |field| match field {
             Field::Physical => {}
-            Field::Access(kind, address, address_digits) => emit(
-                state,
-                &Record::Access(Access {
-                    time: Time::ZERO,
-                    cpu: Some(cpu),
-                    kind,
-                    size: 1,
-                    attribute: None,
-                    address: Address(address),
-                    address_digits,
-                    data: riscv::unknown(1),
-                    order: DataOrder::Number,
-                }),
-            ),
-            Field::Register(register, value) => emit(
-                state,
-                &Record::Register(RegisterWrite {
-                    time: Time::ZERO,
-                    cpu: Some(cpu),
-                    register,
-                    part: None,
-                    value,
-                }),
-            ),
+            Field::Access(kind, address, digits) => {
+                let access = stamp.access(kind, 1, (address, digits), riscv::unknown(1));
+                emit(state, &access);
+            }
+            Field::Register(register, value) => emit(state, &stamp.register(register, value)),
         })
     }
 }

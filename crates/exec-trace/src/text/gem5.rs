@@ -14,11 +14,9 @@
 
 use super::cursor::Cursor;
 use super::riscv;
+use super::stamp::Stamp;
 use super::{Dialect, LineError, LineState};
-use crate::record::{
-    Access, AccessKind, Address, CpuNumber, DataOrder, Event, EventKind, Instruction, Record,
-    Scale, Time,
-};
+use crate::record::{AccessKind, CpuNumber, Event, EventKind, Instruction, Record, Scale, Time};
 
 /// The reader.
 #[derive(Clone, Copy)]
@@ -139,23 +137,17 @@ impl Dialect for Gem5 {
         *state = next;
         state.listed = Some(key);
         let state: &LineState = state;
+        let stamp = Stamp {
+            time,
+            cpu: Some(cpu),
+        };
         if is_own {
-            emit(
-                state,
-                &Record::Instruction(Instruction {
-                    time,
-                    cpu: Some(cpu),
-                    taken: memchr::memmem::find(results, b"Predicated False").is_none(),
-                    id: None,
-                    address: Address(address.value),
-                    address_digits: address.count,
-                    opcode: None,
-                    set: None,
-                    mode: b"",
-                    security: None,
-                    disassembly,
-                }),
-            );
+            let instruction = Instruction {
+                taken: memchr::memmem::find(results, b"Predicated False").is_none(),
+                disassembly,
+                ..stamp.instruction(address.value, address.count)
+            };
+            emit(state, &Record::Instruction(instruction));
         }
         let class = results
             .split(|byte| *byte == b' ')
@@ -168,30 +160,11 @@ impl Dialect for Gem5 {
             _ if memchr::memmem::find(results, b"IsLoad").is_some() => Some(AccessKind::Read),
             _ => None,
         };
-        if let (Some(kind), Some((accessed, digits))) = (kind, field(results, b"A=0x")) {
-            emit(
-                state,
-                &Record::Access(Access {
-                    time,
-                    cpu: Some(cpu),
-                    kind,
-                    size: 1,
-                    attribute: None,
-                    address: Address(accessed),
-                    address_digits: digits,
-                    data: riscv::unknown(1),
-                    order: DataOrder::Number,
-                }),
-            );
+        if let (Some(kind), Some(accessed)) = (kind, field(results, b"A=0x")) {
+            emit(state, &stamp.access(kind, 1, accessed, riscv::unknown(1)));
         }
         if !is_own && kind.is_none() {
-            let event = Event {
-                time,
-                cpu: Some(cpu),
-                kind: EventKind::Other,
-                text,
-            };
-            emit(state, &Record::Event(event));
+            emit(state, &stamp.event(EventKind::Other, text));
         }
         Ok(())
     }

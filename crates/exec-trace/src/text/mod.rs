@@ -57,6 +57,7 @@ mod riscv;
 pub mod rvfi;
 mod source;
 pub mod spike;
+mod stamp;
 pub mod tarmac;
 
 use std::fmt;

@@ -12,11 +12,9 @@
 
 use super::cursor::Cursor;
 use super::riscv;
+use super::stamp::Stamp;
 use super::{Dialect, LineError, LineState};
-use crate::record::{
-    Access, AccessKind, Address, DataOrder, Event, EventKind, Instruction, Record, RegisterWrite,
-    Scale, Time,
-};
+use crate::record::{AccessKind, EventKind, Instruction, Record, Scale, Time};
 use crate::value::{Notation, Value};
 use tracewire_arch::Opcode;
 use tracewire_model::hex;
@@ -79,13 +77,7 @@ impl Dialect for Rvfi {
     ) -> Result<(), LineError> {
         let mut cursor = Cursor::new(line);
         if is_header(line) {
-            let event = Event {
-                time: state.time,
-                cpu: None,
-                kind: EventKind::Header,
-                text: line,
-            };
-            emit(state, &Record::Event(event));
+            emit(state, &Stamp::at(state.time).event(EventKind::Header, line));
             return Ok(());
         }
         cursor.blanks();
@@ -136,25 +128,17 @@ impl Dialect for Rvfi {
         state.time = Time::whole(ticks, scale);
         state.explicit = true;
         let state: &LineState = state;
-        emit(
-            state,
-            &Record::Instruction(Instruction {
-                time: state.time,
-                cpu: None,
-                taken: true,
-                id: None,
-                address: Address(address.value),
-                address_digits: address.count,
-                opcode: Some(Opcode {
-                    value: u128::from(code.value & (u64::MAX >> (64 - u32::from(digits) * 4))),
-                    digits,
-                }),
-                set: None,
-                mode,
-                security: None,
-                disassembly: disassembly.trim_ascii_end(),
+        let stamp = Stamp::at(state.time);
+        let instruction = Instruction {
+            opcode: Some(Opcode {
+                value: u128::from(code.value & (u64::MAX >> (64 - u32::from(digits) * 4))),
+                digits,
             }),
-        );
+            mode,
+            disassembly: disassembly.trim_ascii_end(),
+            ..stamp.instruction(address.value, address.count)
+        };
+        emit(state, &Record::Instruction(instruction));
         let access = riscv::access(code.value, digits, address.count > 8);
         let mut data = None;
         let mut accessed = None;
@@ -175,16 +159,7 @@ impl Dialect for Rvfi {
                     if is_meant(name, AccessKind::Read) {
                         data = value.known();
                     }
-                    emit(
-                        state,
-                        &Record::Register(RegisterWrite {
-                            time: state.time,
-                            cpu: None,
-                            register: name,
-                            part: None,
-                            value,
-                        }),
-                    );
+                    emit(state, &stamp.register(name, value));
                 }
                 Some(Content::Read(name, value)) if is_meant(name, AccessKind::Write) => {
                     data = value.known();
@@ -198,20 +173,8 @@ impl Dialect for Rvfi {
             return Ok(());
         };
         let mut memory = |kind, size, data| {
-            emit(
-                state,
-                &Record::Access(Access {
-                    time: state.time,
-                    cpu: None,
-                    kind,
-                    size,
-                    attribute: None,
-                    address: Address(accessed),
-                    address_digits: address.count,
-                    data,
-                    order: DataOrder::Number,
-                }),
-            );
+            let place = (accessed, address.count);
+            emit(state, &stamp.access(kind, size, place, data));
         };
         match access {
             Some(access) => {

@@ -17,11 +17,9 @@
 
 use super::cursor::{Cursor, Digits};
 use super::riscv;
+use super::stamp::Stamp;
 use super::{Dialect, LineError, LineState};
-use crate::record::{
-    Access, AccessKind, Address, CpuNumber, DataOrder, Event, EventKind, Instruction, Record,
-    RegisterWrite, Time,
-};
+use crate::record::{AccessKind, CpuNumber, EventKind, Instruction, Record};
 use crate::value::Value;
 use tracewire_arch::Opcode;
 
@@ -79,6 +77,7 @@ impl Dialect for Spike {
     ) -> Result<(), LineError> {
         let mut cursor = Cursor::new(line);
         let cpu = core(&mut cursor)?;
+        let stamp = Stamp::of_cpu(cpu);
         cursor.blank("an address, a privilege or a word")?;
         let text = cursor.rest_trimmed();
         let start = cursor.position();
@@ -101,13 +100,7 @@ impl Dialect for Spike {
                 _ => return Err(cursor.expected_at(start, "an address, a privilege or a word")),
             };
             state.listed = None;
-            let event = Event {
-                time: Time::ZERO,
-                cpu: Some(cpu),
-                kind,
-                text,
-            };
-            emit(state, &Record::Event(event));
+            emit(state, &stamp.event(kind, text));
             return Ok(());
         }
         let address = hex(&mut cursor, "the address in hex, with 0x")?;
@@ -125,20 +118,11 @@ impl Dialect for Spike {
             _ => 4,
         };
         let mut instruction = Instruction {
-            time: Time::ZERO,
-            cpu: Some(cpu),
-            taken: true,
-            id: None,
-            address: Address(address.value),
-            address_digits: address.count,
             opcode: Some(Opcode {
                 value: u128::from(code.value),
                 digits,
             }),
-            set: None,
-            mode: b"",
-            security: None,
-            disassembly: b"",
+            ..stamp.instruction(address.value, address.count)
         };
         let key = (cpu.0, address.value, code.value);
         let Some(privilege) = privilege else {
@@ -161,16 +145,7 @@ impl Dialect for Spike {
         let access = riscv::access(code.value, digits, address.count > 8);
         let state: &LineState = state;
         Commit::read(&mut cursor, &mut |effect| match effect {
-            Effect::Register(register, value) => emit(
-                state,
-                &Record::Register(RegisterWrite {
-                    time: Time::ZERO,
-                    cpu: Some(cpu),
-                    register,
-                    part: None,
-                    value,
-                }),
-            ),
+            Effect::Register(register, value) => emit(state, &stamp.register(register, value)),
             Effect::Load(address) => {
                 let Some(size) = access
                     .filter(|access| access.kind == AccessKind::Read)
@@ -180,35 +155,25 @@ impl Dialect for Spike {
                     return;
                 };
                 let data = riscv::low(commit.loaded.filter(|_| commit.registers == 1), size);
-                emit(state, &memory(cpu, AccessKind::Read, address, size, data));
+                emit(
+                    state,
+                    &stamp.access(AccessKind::Read, size, place(address), data),
+                );
             }
             Effect::Store(address, data) => {
                 let size = data.size();
-                emit(state, &memory(cpu, AccessKind::Write, address, size, data));
+                emit(
+                    state,
+                    &stamp.access(AccessKind::Write, size, place(address), data),
+                );
             }
         })?;
         Ok(())
     }
 }
 
-fn memory<'a>(
-    cpu: CpuNumber,
-    kind: AccessKind,
-    address: Digits,
-    size: u32,
-    data: Value<'a>,
-) -> Record<'a> {
-    Record::Access(Access {
-        time: Time::ZERO,
-        cpu: Some(cpu),
-        kind,
-        size,
-        attribute: None,
-        address: Address(address.value),
-        address_digits: address.count,
-        data,
-        order: DataOrder::Number,
-    })
+const fn place(address: Digits) -> (u64, u8) {
+    (address.value, address.count)
 }
 
 /// The size of an atomic instruction's load, whose value goes to the register.

@@ -27,11 +27,9 @@
 
 mod fields;
 
-use crate::record::{
-    Access, AccessKind, Address, DataOrder, Event, EventKind, Instruction, Record, RegisterWrite,
-    Scale, Time,
-};
+use crate::record::{AccessKind, Event, EventKind, Instruction, Record, Scale, Time};
 use crate::text::cursor::Cursor;
+use crate::text::stamp::Stamp;
 use crate::text::{Dialect, LineError, LineState};
 use crate::value::{Notation, Value};
 use fields::{Fields, Place};
@@ -138,25 +136,15 @@ impl Nios2 {
             .valid
             .is_none_or(|place| fields.number(place).is_some_and(|valid| valid != 0));
         let word = fields.number(places.word);
-        emit(
-            state,
-            &Record::Instruction(Instruction {
-                time: state.time,
-                cpu: None,
-                taken: is_valid,
-                id: None,
-                address: Address(pc),
-                address_digits: 8,
-                opcode: word.map(|word| Opcode {
-                    value: u128::from(word),
-                    digits: 8,
-                }),
-                set: None,
-                mode: b"",
-                security: None,
-                disassembly: b"",
+        let instruction = Instruction {
+            taken: is_valid,
+            opcode: word.map(|word| Opcode {
+                value: u128::from(word),
+                digits: 8,
             }),
-        );
+            ..Stamp::at(state.time).instruction(pc, 8)
+        };
+        emit(state, &Record::Instruction(instruction));
         if is_valid {
             self.effects(state, fields, word, emit);
         }
@@ -196,20 +184,8 @@ impl Nios2 {
                 AccessKind::Read => unknown(size),
                 AccessKind::Write => lane(fields.value(places.data), address, size),
             };
-            emit(
-                state,
-                &Record::Access(Access {
-                    time: state.time,
-                    cpu: None,
-                    kind,
-                    size,
-                    attribute: None,
-                    address: Address(address),
-                    address_digits: 8,
-                    data,
-                    order: DataOrder::Number,
-                }),
-            );
+            let access = Stamp::at(state.time).access(kind, size, (address, 8), data);
+            emit(state, &access);
         }
         if let Some(name) = destination.and_then(|number| REGISTERS.get(number)) {
             emit(state, &register(state, name, fields.value(places.value)));
@@ -227,16 +203,11 @@ fn event<'a>(state: &LineState, kind: EventKind, text: &'a [u8]) -> Event<'a> {
 }
 
 fn register<'a>(state: &LineState, name: &'static [u8], value: Value<'a>) -> Record<'a> {
-    Record::Register(RegisterWrite {
-        time: state.time,
-        cpu: None,
-        register: name,
-        part: None,
-        value: match value.known() {
-            Some(known) => Value::of(known, 8),
-            None => value,
-        },
-    })
+    let value = match value.known() {
+        Some(known) => Value::of(known, 8),
+        None => value,
+    };
+    Stamp::at(state.time).register(name, value)
 }
 
 /// What an operation code accesses, and how many bytes (Nios II Processor Reference, Instruction Opcodes).
