@@ -4,26 +4,16 @@ use std::io::{self, Write};
 
 use maud::{Markup, html};
 
-use super::{Section, facts, scrolled, tiles};
+use super::{Sections, facts, scrolled, tiles};
 use crate::chart;
 use crate::execution::{Accesses, Calls, CoveredFile, Execution, History};
 use crate::words::{counted, grouped, number};
 
 /// Writes the page of an execution trace.
 pub(crate) fn write(execution: &Execution, out: &mut impl Write) -> io::Result<()> {
-    let mut sections = vec![Section {
-        id: "trace",
-        heading: "The trace",
-        content: trace(execution),
-    }];
-    let mut add = |id, heading, content: Option<Markup>| {
-        sections.extend(content.map(|content| Section {
-            id,
-            heading,
-            content,
-        }));
-    };
-    add(
+    let mut sections = Sections::default();
+    sections.add("trace", "The trace", trace(execution));
+    sections.add(
         "calls",
         "Calls",
         execution
@@ -31,9 +21,9 @@ pub(crate) fn write(execution: &Execution, out: &mut impl Write) -> io::Result<(
             .as_ref()
             .map(|all| calls(all, execution.instructions)),
     );
-    add("coverage", "Coverage", coverage(execution));
-    add("memory", "Memory", memory(execution));
-    add("source", "Source", source(execution));
+    sections.add("coverage", "Coverage", coverage(execution));
+    sections.add("memory", "Memory", memory(execution));
+    sections.add("source", "Source", source(execution));
     let summary = tiles(&[
         ("Instructions", grouped(execution.instructions)),
         ("Addresses", grouped(execution.addresses as u64)),

@@ -15,12 +15,31 @@ const SCRIPT: &str = include_str!("report.js");
 /// What a browser may do with the page: nothing outside it, whatever is in its data.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// A part of the page with a heading.
-pub(crate) struct Section {
+/// The parts of a page, each with a heading.
+#[derive(Default)]
+pub(crate) struct Sections(Vec<Section>);
+
+struct Section {
     /// Its name in links.
-    pub(crate) id: &'static str,
-    pub(crate) heading: &'static str,
-    pub(crate) content: Markup,
+    id: &'static str,
+    heading: &'static str,
+    content: Markup,
+}
+
+impl Sections {
+    /// Adds a part, if there is something in it.
+    pub(crate) fn add(
+        &mut self,
+        id: &'static str,
+        heading: &'static str,
+        content: impl Into<Option<Markup>>,
+    ) {
+        self.0.extend(content.into().map(|content| Section {
+            id,
+            heading,
+            content,
+        }));
+    }
 }
 
 /// Writes a page, with the block of hits where there is one.
@@ -28,7 +47,7 @@ pub(crate) fn write(
     out: &mut impl Write,
     title: &str,
     summary: &Markup,
-    sections: &[Section],
+    Sections(sections): &Sections,
     data: Option<&Data>,
 ) -> io::Result<()> {
     let head = html! {

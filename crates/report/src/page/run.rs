@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use maud::{Markup, html};
 use tracewire_views::{AggregateRow, AggregateView, StatusInfo, table, words::bytes};
 
-use super::{Section, facts, scrolled, tiles};
+use super::{Sections, facts, scrolled, tiles};
 use crate::chart;
 use crate::distribution::Distribution;
 use crate::numbers::Numbers;
@@ -26,28 +26,18 @@ const COUNT_ROWS: usize = 50;
 
 /// Writes the page of a run.
 pub(crate) fn write(run: &Run, out: &mut impl Write) -> io::Result<()> {
-    let mut sections = vec![Section {
-        id: "asked",
-        heading: "What was asked",
-        content: asked(run),
-    }];
-    let mut add = |id, heading, content: Option<Markup>| {
-        sections.extend(content.map(|content| Section {
-            id,
-            heading,
-            content,
-        }));
-    };
-    add("time", "Hits over time", over_time(run));
-    add("values", "Values", values(run));
-    add("spans", "Spans", spans(run));
-    add(
+    let mut sections = Sections::default();
+    sections.add("asked", "What was asked", asked(run));
+    sections.add("time", "Hits over time", over_time(run));
+    sections.add("values", "Values", values(run));
+    sections.add("spans", "Spans", spans(run));
+    sections.add(
         "counts",
         "Counts",
         (!run.aggregates.is_empty()).then(|| counts(&run.aggregates)),
     );
-    add("hits", "Hits", (run.hits > 0).then(|| hits(run)));
-    add("source", "Source", source(run));
+    sections.add("hits", "Hits", (run.hits > 0).then(|| hits(run)));
+    sections.add("source", "Source", source(run));
     let data = (run.hits > 0).then_some(&run.data);
     super::write(out, &run.title, &summary(run), &sections, data)
 }
