@@ -1,16 +1,21 @@
-//! The reader of ELF, DWARF and linker's names, on a program that is damaged in any way.
+//! The reader of ELF, DWARF and linker's names, on a program that is damaged in any way. The first byte says how, and what is asked.
 #![no_main]
 
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use tracewire_debuginfo::Symbols;
+use tracewire_debuginfo::{ResolvedLocation, Symbols};
+use tracewire_expr::{CollectOptions, compile_collect};
+use tracewire_model::{Action, VariableNumber};
 
-/// A small program with debug information.
-const PROGRAM: &[u8] = include_bytes!("../../crates/test-support/samples/sample");
+/// A program of optimised code, with few sections: most of it is debug information.
+const PROGRAM: &[u8] = include_bytes!("../../crates/test-support/samples/optimized");
 
 /// A name of it in the table of names.
 const NAME: &[u8] = b"\0main\0";
+
+/// Places in it: its functions and lines, and an address in an inlined copy.
+const LOCATIONS: [&str; 5] = ["main", "handle", "weigh", "optimized.c:25", "*0x4001bb"];
 
 fuzz_target!(|data: &[u8]| {
     let Some((kind, data)) = data.split_first() else {
@@ -36,31 +41,57 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-    look(program);
+    look(program, kind / 4);
 });
 
-fn look(program: Vec<u8>) {
+fn look(program: Vec<u8>, question: u8) {
     let mut symbols = Symbols::new();
     let Ok(module) = symbols.add_module_bytes(Path::new("program"), program, 0) else {
         return;
     };
-    let _ = symbols.unread_debug_information(module);
-    let _ = symbols.files();
-    let _ = symbols.markers();
-    for function in symbols.functions().iter().take(32) {
-        let _ = format!("{function:?}");
+    let question = question % 7;
+    match LOCATIONS.get(usize::from(question)) {
+        Some(location) => {
+            for place in symbols
+                .resolve(location, None)
+                .unwrap_or_default()
+                .iter()
+                .take(8)
+            {
+                look_at(&symbols, &place);
+            }
+        }
+        None if question == 5 => {
+            for function in symbols.functions().iter().take(32) {
+                let _ = format!("{function:?}");
+            }
+        }
+        None => {
+            let _ = symbols.unread_debug_information(module);
+            let _ = symbols.files();
+            let _ = symbols.markers();
+        }
     }
-    for location in ["main", "sample.c:12", "*0x1139"] {
-        for place in symbols.resolve(location, None).unwrap_or_default().iter().take(8) {
-            let address = place.address;
-            let _ = symbols.place(address);
-            let _ = symbols.symbol_at(address);
-            let _ = symbols.unwind(address);
-            let _ = symbols.frame_base(address);
-            let scope = symbols.variables_at(address);
-            for variable in scope.arguments.iter().chain(&scope.locals) {
-                let _ = symbols.size_of(variable.type_id);
-                let _ = format!("{:?}", symbols.type_of(variable.type_id));
+}
+
+fn look_at(symbols: &Symbols, place: &ResolvedLocation) {
+    let address = place.address;
+    let _ = symbols.place(address);
+    let _ = symbols.symbol_at(address);
+    let _ = symbols.unwind(address);
+    let _ = symbols.frame_base(address);
+    let scope = symbols.variables_at(place.scope());
+    for variable in scope.arguments.iter().chain(&scope.locals) {
+        let _ = symbols.size_of(variable.type_id);
+        let _ = format!("{:?}", symbols.type_of(variable.type_id));
+    }
+    let nothing = |_: &str| None::<VariableNumber>;
+    for items in ["$args", "$locals"] {
+        let options = CollectOptions::default();
+        let compiled = compile_collect(symbols, place.scope(), items, options, &nothing);
+        for action in compiled.map(|(actions, _)| actions).unwrap_or_default() {
+            if let Action::Expression(program) = action {
+                tracewire_agent_expr::verify(&program).expect("a program that was made is good");
             }
         }
     }

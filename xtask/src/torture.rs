@@ -30,6 +30,11 @@ pub enum Torture {
     Kills(Kills),
     /// Damage the symbols, sections and debug information of a program, and record it
     Elf(Elf),
+    /// Look up every function and every name of real programs, and hold the arguments of every function against DWARF, GDB and what
+    /// the programs print
+    Names,
+    /// Collect a vector, a map and a string while another thread pushes into them: no value is shown that never was
+    Changed(Changed),
     /// Have a page in a headless browser post packets to a server's port, which must not obey them, and open reports in it
     Browser,
 }
@@ -42,6 +47,13 @@ pub struct Elf {
     /// What the damages are made from
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+#[derive(clap::Args)]
+pub struct Changed {
+    /// How many runs, of 1,000 hits each
+    #[arg(long, default_value_t = 20)]
+    times: u64,
 }
 
 #[derive(clap::Args)]
@@ -154,6 +166,8 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Disconnect(arguments) => disconnect(arguments),
         Torture::Kills(arguments) => kills(arguments),
         Torture::Elf(arguments) => elf(arguments),
+        Torture::Names => names(),
+        Torture::Changed(arguments) => changed(arguments),
         Torture::Browser => browser(),
     }
 }
@@ -260,6 +274,29 @@ fn elf(arguments: &Elf) -> Result<()> {
         .args(["damaged_programs::", "--", "--nocapture"])
         .env("TRACEWIRE_ELF_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_ELF_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn names() -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-debuginfo"])
+        .args(["--test", "every_function", "--test", "names"])
+        .args(["--", "--nocapture"])
+        .env("TRACEWIRE_EVERY_FUNCTION", "1000000")
+        .env("TRACEWIRE_EACH_NAME", "1");
+    workspace::run(&mut test)?;
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "places"])
+        .args(["--", "--nocapture", "scope::", "entries::"])
+        .env("TRACEWIRE_EVERY_FUNCTION", "1000000");
+    workspace::run(&mut test)
+}
+
+fn changed(arguments: &Changed) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "values"])
+        .args(["a_value_that_another_thread", "--", "--nocapture"])
+        .env("TRACEWIRE_CHANGED_TIMES", arguments.times.to_string());
     workspace::run(&mut test)
 }
 

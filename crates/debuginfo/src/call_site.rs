@@ -1,13 +1,20 @@
 //! What the debug information of a caller says of the arguments it passed.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use gimli::{Operation, constants};
 use tracewire_model::Address;
 
+use crate::code_place::CodePlace;
 use crate::dwarf::index::NameKind;
 use crate::dwarf::location::Finder;
 use crate::dwarf::{DebugInformation, Die, Entry, flag};
+use crate::function::Functions;
 use crate::location_expression::LocationExpression;
-use crate::symbols::Symbols;
+use crate::misplaced::Suspicion;
+use crate::module::ModuleId;
+use crate::types::Types;
 
 /// How deep the blocks of a caller are searched, and how many entries are looked at.
 const DEEPEST: u32 = 32;
@@ -15,32 +22,61 @@ const MOST_ENTRIES: usize = 100_000;
 /// How many functions that jump to one another are followed.
 const MOST_FUNCTIONS: usize = 64;
 
-impl Symbols {
+/// Of functions, whether jumps in the place of calls may lead from them to themselves, as far as that was asked.
+#[derive(Debug, Default)]
+pub(crate) struct TailCalls(RefCell<HashMap<(ModuleId, Die), bool>>);
+
+impl TailCalls {
+    /// Whether calls that were made jumps may lead from a function to its own entry, or to what is not known.
+    fn may_lead_back(&self, place: &CodePlace<'_>) -> bool {
+        let Some(function) = place.function() else {
+            return true;
+        };
+        let start = place.die(function);
+        let key = (place.module.info.id, start);
+        if let Some(&known) = self.0.borrow().get(&key) {
+            return known;
+        }
+        let may = leads_to_itself(place.debug(), start).unwrap_or(true);
+        self.0.borrow_mut().insert(key, may);
+        may
+    }
+}
+
+/// What callers passed.
+pub(crate) struct CallSites<'a> {
+    types: Types<'a>,
+    tail_calls: &'a TailCalls,
+}
+
+impl<'a> CallSites<'a> {
+    pub(crate) const fn new(types: Types<'a>, tail_calls: &'a TailCalls) -> Self {
+        Self { types, tail_calls }
+    }
+
     /// The expression, in terms of the caller's frame, of what a register (DWARF's number) held when the call that
     /// returns to `return_pc` entered the function that `callee` is in (`DW_TAG_call_site_parameter`). `None` where
     /// nothing says so, where the call was of another function, which then jumped to this one, and where this one may have been
     /// entered again by jumps, of which the return address says nothing.
-    #[must_use]
-    pub fn call_site_value(
+    pub(crate) fn value(
         &self,
         return_pc: Address,
         callee: Address,
         register: u16,
     ) -> Option<LocationExpression> {
-        let place = self.code_at(Address(return_pc.0.wrapping_sub(1)))?;
+        let modules = self.types.modules();
+        let place = CodePlace::at(modules, Address(return_pc.0.wrapping_sub(1)))?;
         let debug = place.debug();
-        let function = Die {
-            unit: place.unit,
-            offset: place.function()?.offset,
-        };
+        let function = place.die(place.function()?);
         let wanted = place.module.unbiased(return_pc);
         let site = find(debug, function, wanted, DEEPEST, &mut 0)?;
         let entry = debug.entry(site)?;
         let origin = called_function(debug, site.unit, &entry)?;
         let origin_name = debug.name(origin.unit, &debug.entry(origin)?)?;
-        let called = self.function_at(callee)?.name;
+        let called = Functions::new(self.types).at(callee)?.name;
+        let callee = CodePlace::at(modules, callee);
         if called.rsplit("::").next() != Some(origin_name.as_str())
-            || self.may_jump_to_itself(callee)
+            || callee.is_none_or(|callee| self.tail_calls.may_lead_back(&callee))
         {
             return None;
         }
@@ -66,30 +102,8 @@ impl Symbols {
             };
             is_register.then(value)?
         })?;
-        (!self.is_passed_too_wide(&place, origin, &value)).then_some(value)
-    }
-}
-
-impl Symbols {
-    /// Whether calls that were made jumps may lead from a function to its own entry, or to what is not known.
-    fn may_jump_to_itself(&self, callee: Address) -> bool {
-        let Some(place) = self.code_at(callee) else {
-            return true;
-        };
-        let Some(function) = place.function() else {
-            return true;
-        };
-        let start = Die {
-            unit: place.unit,
-            offset: function.offset,
-        };
-        let key = (place.module.info.id, start);
-        if let Some(&known) = self.jumps_to_itself.borrow().get(&key) {
-            return known;
-        }
-        let may = leads_to_itself(place.debug(), start).unwrap_or(true);
-        self.jumps_to_itself.borrow_mut().insert(key, may);
-        may
+        let suspicion = Suspicion::new(self.types, &place);
+        (!suspicion.is_passed_too_wide(origin, &value)).then_some(value)
     }
 }
 

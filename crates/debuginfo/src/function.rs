@@ -3,57 +3,43 @@
 use gimli::constants;
 use tracewire_model::Address;
 
+use crate::code_place::CodePlace;
 use crate::dwarf::block::{Block, BlockKind};
 use crate::dwarf::index::NameKind;
 use crate::dwarf::{DebugInformation, Die, Value};
 use crate::location::{CallerPlace, Function, SourcePlace};
 use crate::module::{ElfSymbolKind, Module, demangle};
-use crate::symbols::Symbols;
-use crate::variables::CodePlace;
+use crate::modules::Modules;
+use crate::types::Types;
 
-impl Symbols {
-    pub(crate) fn read_place(&self, pc: Address) -> Option<SourcePlace> {
-        let module = self.module_with(pc)?;
-        let address = module.unbiased(pc);
-        let symbol = module.elf_symbol_at(address);
-        let mut place = SourcePlace {
-            function: symbol.map(|symbol| without_signature(&demangle::readable(symbol.name))),
-            file: None,
-            line: 0,
-            offset: symbol.map_or(0, |symbol| address.wrapping_sub(symbol.address)),
-            module: module.info.id,
-            callers: Vec::new(),
-        };
-        let code = self.code_at(pc);
-        if let Some(code) = &code {
-            if let Some(line) = code.debug().lines(code.unit).place(address) {
-                place.line = line.line;
-                let lines = code.debug().lines(code.unit);
-                place.file = lines.files.get(line.file).map(|file| file.name.clone());
-            }
-            describe(code, &mut place);
-        }
-        (place.function.is_some() || place.file.is_some()).then_some(place)
+/// The functions of a program.
+#[derive(Clone, Copy)]
+pub(crate) struct Functions<'a> {
+    types: Types<'a>,
+}
+
+impl<'a> Functions<'a> {
+    pub(crate) const fn new(types: Types<'a>) -> Self {
+        Self { types }
     }
 
-    pub(crate) fn read_function_at(&self, pc: Address) -> Option<Function> {
-        if let Some(place) = self.code_at(pc)
+    /// The (not inlined) function that an address is in.
+    pub(crate) fn at(self, pc: Address) -> Option<Function> {
+        let modules = self.types.modules();
+        if let Some(place) = CodePlace::at(modules, pc)
             && let Some(function) = place.function()
         {
-            let die = Die {
-                unit: place.unit,
-                offset: function.offset,
-            };
-            return self.function(place.module, die);
+            return self.function(place.module, place.die(function));
         }
-        let module = self.module_with(pc)?;
+        let module = modules.at(pc)?;
         let symbol = module.elf_symbol_at(module.unbiased(pc))?;
         Some(symbol_function(module, &symbol))
     }
 
-    pub(crate) fn read_functions(&self) -> Vec<Function> {
+    /// Every function with debug information, and every function symbol without.
+    pub(crate) fn all(self) -> Vec<Function> {
         let mut functions = Vec::new();
-        for module in self.loaded() {
+        for module in self.types.modules().iter() {
             let debug = module.debug();
             let mut known = std::collections::HashSet::new();
             for name in debug.index().iter() {
@@ -79,7 +65,7 @@ impl Symbols {
     }
 
     /// The function that an entry describes; none if it has no code.
-    pub(crate) fn function(&self, module: &Module, die: Die) -> Option<Function> {
+    fn function(self, module: &Module, die: Die) -> Option<Function> {
         let debug = module.debug();
         let entry = debug.entry(die)?;
         let ranges = debug.ranges(die.unit, &entry);
@@ -96,10 +82,35 @@ impl Symbols {
             file,
             line,
             module: module.info.id,
-            returns: Some(self.type_id_of(module, die.unit, &entry)),
+            returns: Some(self.types.type_id_of(module, die.unit, &entry)),
             is_label: false,
         })
     }
+}
+
+/// The source place of an address; none when no module has it or nothing is known of it.
+pub(crate) fn source_place(modules: &Modules, pc: Address) -> Option<SourcePlace> {
+    let module = modules.at(pc)?;
+    let address = module.unbiased(pc);
+    let symbol = module.elf_symbol_at(address);
+    let mut place = SourcePlace {
+        function: symbol.map(|symbol| without_signature(&demangle::readable(symbol.name))),
+        file: None,
+        line: 0,
+        offset: symbol.map_or(0, |symbol| address.wrapping_sub(symbol.address)),
+        module: module.info.id,
+        callers: Vec::new(),
+    };
+    let code = CodePlace::at(modules, pc);
+    if let Some(code) = &code {
+        if let Some(line) = code.debug().lines(code.unit).place(address) {
+            place.line = line.line;
+            let lines = code.debug().lines(code.unit);
+            place.file = lines.files.get(line.file).map(|file| file.name.clone());
+        }
+        describe(code, &mut place);
+    }
+    (place.function.is_some() || place.file.is_some()).then_some(place)
 }
 
 fn symbol_function(module: &Module, symbol: &crate::module::ElfSymbol<'_>) -> Function {
@@ -190,6 +201,12 @@ pub(crate) fn function_name(debug: &DebugInformation, die: Die) -> Option<String
         }
     }
     debug.name(die.unit, &entry)
+}
+
+/// The file of the function `main`: GDB's default for a line number alone.
+pub(crate) fn default_file(modules: &Modules) -> Option<String> {
+    let (module, main) = modules.main()?;
+    declared_at(module.debug(), main).0
 }
 
 /// Where an entry is declared.

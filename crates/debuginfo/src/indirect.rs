@@ -2,13 +2,13 @@
 //! linker calls to select the implementation that the program uses. What was selected is the function; the file does not
 //! say which one that is, the process does, in the slots that its relocations fill.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tracewire_model::Address;
 
+use crate::module::Module;
 use crate::module::indirect::SlotKind;
-use crate::resolve;
-use crate::symbols::Symbols;
+use crate::modules::Modules;
 
 /// A word of the process in which the selected implementation of an indirect function is, once it has been selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,24 +21,54 @@ pub struct IndirectSlot {
     initial: [Address; 2],
 }
 
-impl Symbols {
-    /// The resolvers of the indirect functions that a location names, and of which nothing is known to have been selected.
-    #[must_use]
-    pub fn unselected(&self, location: &str) -> Vec<Address> {
-        let mut resolvers = resolve::indirect_functions(self, location);
-        resolvers.retain(|resolver| !self.selected.contains_key(resolver));
+/// What the resolvers of indirect functions have selected, each perhaps more than one function.
+#[derive(Debug, Default)]
+pub(crate) struct Selected(HashMap<Address, BTreeSet<Address>>);
+
+impl Selected {
+    /// What a resolver has selected, as far as that is known.
+    pub(crate) fn of(&self, resolver: Address) -> impl Iterator<Item = Address> {
+        self.0.get(&resolver).into_iter().flatten().copied()
+    }
+
+    /// Those of some resolvers of which nothing is known to have been selected.
+    pub(crate) fn unknown(&self, mut resolvers: Vec<Address>) -> Vec<Address> {
+        resolvers.retain(|resolver| !self.0.contains_key(resolver));
         resolvers.sort_unstable();
         resolvers.dedup();
         resolvers
     }
 
+    /// Takes note of what a resolver has selected. Whether it is code of the resolver's own module.
+    pub(crate) fn add(&mut self, modules: &Modules, resolver: Address, selected: Address) -> bool {
+        let module = modules.at(resolver);
+        let known = module.is_some_and(|module| {
+            module.contains(selected) && module.has_code(selected) && selected != resolver
+        });
+        if known {
+            self.0.entry(resolver).or_default().insert(selected);
+        }
+        known
+    }
+
+    /// Forgets what the resolvers of a module have selected.
+    pub(crate) fn forget(&mut self, module: &Module) {
+        self.0.retain(|resolver, _| !module.contains(*resolver));
+    }
+}
+
+impl IndirectSlot {
+    /// Whether a value is what a resolver has selected: a slot that has not been filled says nothing.
+    pub(crate) fn is_filled_with(&self, value: Address) -> bool {
+        !self.initial.contains(&value)
+    }
+
     /// Where the modules keep what these resolvers select.
-    #[must_use]
-    pub fn indirect_slots(&self, resolvers: &[Address]) -> Vec<IndirectSlot> {
+    pub(crate) fn of(modules: &Modules, resolvers: &[Address]) -> Vec<Self> {
         // The names by which other modules ask for them.
         let mut functions: Vec<(&str, Address)> = Vec::new();
         for &resolver in resolvers {
-            let Some(module) = self.module_with(resolver) else {
+            let Some(module) = modules.at(resolver) else {
                 continue;
             };
             let address = module.unbiased(resolver);
@@ -52,7 +82,7 @@ impl Symbols {
         }
         let names: HashSet<&str> = functions.iter().map(|(name, _)| *name).collect();
         let mut found = Vec::new();
-        for module in self.loaded() {
+        for module in modules.iter() {
             for slot in module.indirect_slots(&names) {
                 let selected: Vec<Address> = match &slot.what {
                     SlotKind::Selected(resolver) => vec![module.biased(*resolver)],
@@ -63,7 +93,7 @@ impl Symbols {
                         .collect(),
                 };
                 let wanted = selected.into_iter().filter(|one| resolvers.contains(one));
-                found.extend(wanted.map(|resolver| IndirectSlot {
+                found.extend(wanted.map(|resolver| Self {
                     address: module.biased(slot.address),
                     resolver,
                     initial: [Address(slot.initial), module.biased(slot.initial)],
@@ -71,23 +101,5 @@ impl Symbols {
             }
         }
         found
-    }
-
-    /// Takes note of what a slot holds. Whether it is what the resolver has selected: a slot that has not been filled, or
-    /// holds a function of another module, says nothing.
-    pub fn select_from(&mut self, slot: &IndirectSlot, value: Address) -> bool {
-        !slot.initial.contains(&value) && self.select(slot.resolver, value)
-    }
-
-    /// Takes note of what a resolver has selected. Whether it is code of the resolver's own module.
-    pub fn select(&mut self, resolver: Address, selected: Address) -> bool {
-        let module = self.module_with(resolver);
-        let known = module.is_some_and(|module| {
-            module.contains(selected) && module.has_code(selected) && selected != resolver
-        });
-        if known {
-            self.selected.entry(resolver).or_default().insert(selected);
-        }
-        known
     }
 }

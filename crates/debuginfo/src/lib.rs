@@ -48,6 +48,7 @@
 #![deny(missing_docs)]
 
 mod call_site;
+mod code_place;
 mod dwarf;
 mod dynamic;
 mod error;
@@ -58,8 +59,10 @@ mod listing;
 mod location;
 mod location_expression;
 mod lookup;
+mod markers;
 mod misplaced;
 mod module;
+mod modules;
 mod narrow;
 mod nearest;
 mod redaction;
@@ -81,16 +84,16 @@ pub use location_expression::{
     BaseTypeOffset, ExpressionBytes, ExpressionOperation, LocationExpression, ThreadLocalOffset,
     VariableLocation,
 };
-pub use module::{DebugFileSource, ModuleFile, ModuleId, ModuleInfo, Segment};
+pub use module::{DebugFileSource, ModuleFile, ModuleId, ModuleInfo, ReadFiles, Segment};
 pub use nearest::ValuePlace;
 pub use redaction::ByteRange;
 pub use resolve::{is_pattern, names_functions};
 pub use return_value::ReturnValueError;
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};
-pub use symbols::{ArrayBound, ReadFiles, Symbols};
+pub use symbols::Symbols;
 pub use type_rules::{TypeRule, TypeRuleError, TypeRuleErrorKind, TypeRules, WalkKind};
 pub use types::base::canonical_c_name;
 pub use types::{
-    BaseEncoding, Enumerator, Language, Member, ReferenceKind, StaticMember, StructureKind, Type,
-    TypeId, Variant, VariantPart,
+    ArrayBound, BaseEncoding, Enumerator, Language, Member, ReferenceKind, StaticMember,
+    StructureKind, Type, TypeId, Variant, VariantPart,
 };

@@ -3,22 +3,20 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use tracewire_model::Address;
-
+use crate::code_place::CodePlace;
 use crate::dwarf::block::BlockKind;
 use crate::location::Function;
-use crate::symbols::Symbols;
+use crate::module::Module;
 
-impl Symbols {
-    /// The lines of a function that have code of its own, of the file that declares it: not those of what was inlined into it.
-    #[must_use]
-    pub fn lines_of(&self, function: &Function) -> Vec<u64> {
+impl Function {
+    /// The lines that have code of its own, of the file that declares it: not those of what was inlined into it.
+    pub(crate) fn lines(&self, module: &Module) -> Vec<u64> {
         let mut found = BTreeSet::new();
-        let (Some(module), Some(file)) = (self.module_of(function.module), &function.file) else {
+        let Some(file) = &self.file else {
             return Vec::new();
         };
         let debug = module.debug();
-        for (start, end) in &function.ranges {
+        for (start, end) in &self.ranges {
             let (start, end) = (module.unbiased(*start), module.unbiased(*end));
             let Some(unit) = debug.unit_at(start) else {
                 continue;
@@ -49,13 +47,12 @@ impl Symbols {
         }
         found.into_iter().collect()
     }
+}
 
-    /// Where the source file is that the debug information of the code at an address names so, with its directories as far as they are
-    /// known.
-    #[must_use]
-    pub fn source_path(&self, pc: Address, name: &str) -> Option<PathBuf> {
-        let code = self.code_at(pc)?;
-        let table = code.debug().lines(code.unit);
+impl CodePlace<'_> {
+    /// Where the source file is that the debug information of the code here names so, with its directories as far as they are known.
+    pub(crate) fn source_path(&self, name: &str) -> Option<PathBuf> {
+        let table = self.debug().lines(self.unit);
         let file = table.files.iter().find(|file| file.name == name)?;
         Some(PathBuf::from(&file.path))
     }

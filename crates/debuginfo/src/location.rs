@@ -46,7 +46,7 @@ pub struct ResolvedLocation {
     pub selected_for: Option<String>,
     /// For a marker: its arguments and its semaphore.
     pub marker: Option<Box<Marker>>,
-    /// Whether GDB 13 puts a tracepoint on it at another address.
+    /// Whether GDB 13 puts a tracepoint on the location's words at other addresses than all those that they mean here.
     pub elsewhere_in_gdb: bool,
 }
 

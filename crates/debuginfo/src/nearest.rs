@@ -5,14 +5,13 @@ use std::fmt;
 use gimli::constants;
 use tracewire_model::Address;
 
+use crate::code_place::CodePlace;
 use crate::dwarf::block::{Block, BlockTree};
 use crate::dwarf::line::{FileLines, LineEntry};
 use crate::dwarf::location::Finder;
 use crate::location_expression::VariableLocation;
 use crate::resolve::place::has_value;
-use crate::scope::Scope;
-use crate::symbols::Symbols;
-use crate::variables::{CodePlace, declared};
+use crate::variables::declared;
 
 /// How many lines are looked at, the nearest ones.
 const MOST_LINES: usize = 64;
@@ -39,57 +38,53 @@ impl fmt::Display for ValuePlace {
     }
 }
 
-impl Symbols {
-    /// The place nearest to a frame's, and in the same function, at which one of the frame's variables has a value; none
-    /// where it has one nowhere.
-    #[must_use]
-    pub fn nearest_value(&self, scope: Scope, name: &str) -> Option<ValuePlace> {
-        let place = self.code_in(scope)?;
-        let debug = place.debug();
-        let variable = |(unit, entry): &(usize, crate::dwarf::Entry)| {
-            let is_variable = matches!(
-                entry.tag(),
-                constants::DW_TAG_variable | constants::DW_TAG_formal_parameter
-            );
-            is_variable && debug.name(*unit, entry).as_deref() == Some(name)
-        };
-        let frame = place.frame();
-        let (unit, entry) = frame.iter().find_map(|block| {
-            declared(debug, place.unit, block)
-                .into_iter()
-                .find(variable)
-        })?;
-        let (unit, value) = debug.attribute_of(unit, &entry, constants::DW_AT_location)?;
-        let finder = Finder {
-            module: place.module,
-            size: None,
-            pc: Some(place.address),
-            at_entry: false,
-        };
-        let mut ranges = finder.ranges(debug, unit, &value).ok()?;
-        let valued = |expression| has_value(&VariableLocation::Expression(expression), false);
-        // A range around the place itself gives no value there.
-        let is_elsewhere = |start, end| place.address < start || end <= place.address;
-        ranges.retain(|(start, end, expression)| {
-            is_elsewhere(*start, *end) && valued(expression.clone())
-        });
-        let ranges: Vec<(u64, u64)> = ranges.into_iter().map(|found| (found.0, found.1)).collect();
-        let of_line = nearest_line(&place, &frame, &ranges).map(|(entry, file)| ValuePlace {
-            address: place.module.biased(entry.address),
-            line: Some((file, entry.line)),
-        });
-        of_line.or_else(|| {
-            let own = frame.last()?;
-            let starts = ranges.iter().map(|range| range.0);
-            let nearest = starts
-                .filter(|&start| own.contains(start))
-                .min_by_key(|start| start.abs_diff(place.address))?;
-            Some(ValuePlace {
-                address: place.module.biased(nearest),
-                line: None,
-            })
+/// The place nearest to another, and in the same function, at which one of the frame's variables has a value; none where it has
+/// one nowhere.
+pub(crate) fn nearest_value(place: &CodePlace<'_>, name: &str) -> Option<ValuePlace> {
+    let debug = place.debug();
+    let variable = |(unit, entry): &(usize, crate::dwarf::Entry)| {
+        let is_variable = matches!(
+            entry.tag(),
+            constants::DW_TAG_variable | constants::DW_TAG_formal_parameter
+        );
+        is_variable && debug.name(*unit, entry).as_deref() == Some(name)
+    };
+    let frame = place.frame();
+    let (unit, entry) = frame.iter().find_map(|block| {
+        declared(debug, place.unit, block)
+            .into_iter()
+            .find(variable)
+    })?;
+    let (unit, value) = debug.attribute_of(unit, &entry, constants::DW_AT_location)?;
+    let finder = Finder {
+        module: place.module,
+        size: None,
+        pc: Some(place.address),
+        at_entry: false,
+    };
+    let mut ranges = finder.ranges(debug, unit, &value).ok()?;
+    let valued = |expression| has_value(&VariableLocation::Expression(expression), false);
+    // A range around the place itself gives no value there.
+    let is_elsewhere = |start, end| place.address < start || end <= place.address;
+    ranges.retain(|(start, end, expression)| {
+        is_elsewhere(*start, *end) && valued(expression.clone())
+    });
+    let ranges: Vec<(u64, u64)> = ranges.into_iter().map(|found| (found.0, found.1)).collect();
+    let of_line = nearest_line(place, &frame, &ranges).map(|(entry, file)| ValuePlace {
+        address: place.module.biased(entry.address),
+        line: Some((file, entry.line)),
+    });
+    of_line.or_else(|| {
+        let own = frame.last()?;
+        let starts = ranges.iter().map(|range| range.0);
+        let nearest = starts
+            .filter(|&start| own.contains(start))
+            .min_by_key(|start| start.abs_diff(place.address))?;
+        Some(ValuePlace {
+            address: place.module.biased(nearest),
+            line: None,
         })
-    }
+    })
 }
 
 /// The nearest line of a frame's own code that begins in one of some ranges, and its file. Of the places that a line has in

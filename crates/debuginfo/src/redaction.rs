@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use tracewire_model::Redactions;
 
-use crate::symbols::Symbols;
-use crate::types::{Member, Type, TypeId, VariantPart};
+use crate::types::{Member, Type, TypeId, Types, VariantPart};
 
 /// How deep types are looked into; a damaged type may contain itself.
 const DEEPEST: u32 = 64;
@@ -25,37 +24,48 @@ pub(crate) struct Redacted {
     ranges: RefCell<HashMap<TypeId, Arc<[ByteRange]>>>,
 }
 
-impl Symbols {
-    /// Gives the patterns of names whose values are neither collected nor shown.
-    pub fn set_redactions(&mut self, patterns: Arc<Redactions>) {
-        self.redacted = Redacted {
+impl Redacted {
+    pub(crate) fn new(patterns: Arc<Redactions>) -> Self {
+        Self {
             patterns,
             ranges: RefCell::default(),
-        };
+        }
     }
 
-    /// The patterns of names whose values are neither collected nor shown.
-    #[must_use]
-    pub const fn redactions(&self) -> &Arc<Redactions> {
-        &self.redacted.patterns
+    pub(crate) const fn patterns(&self) -> &Arc<Redactions> {
+        &self.patterns
     }
 
     /// Whether a variable, a member or a function of this name is redacted.
-    #[must_use]
-    pub fn redacts_name(&self, name: &str) -> bool {
-        self.redactions().pattern_of(name).is_some()
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        self.patterns.pattern_of(name).is_some()
     }
 
+    /// With the types of the program.
+    pub(crate) const fn of_types<'a>(&'a self, types: Types<'a>) -> RedactedTypes<'a> {
+        RedactedTypes {
+            redacted: self,
+            types,
+        }
+    }
+}
+
+/// What the patterns redact of the types of a program.
+pub(crate) struct RedactedTypes<'a> {
+    redacted: &'a Redacted,
+    types: Types<'a>,
+}
+
+impl RedactedTypes<'_> {
     /// Whether values of a type are redacted by one of its names, or by one of what it refers to or is an array of. A pointer is no
     /// value of its target.
-    #[must_use]
-    pub fn redacts_type(&self, type_id: TypeId) -> bool {
-        if self.redactions().is_empty() {
+    pub(crate) fn redacts(&self, type_id: TypeId) -> bool {
+        if self.redacted.patterns.is_empty() {
             return false;
         }
         let mut at = type_id;
         for _ in 0..DEEPEST {
-            let found = self.type_of(at);
+            let found = self.types.type_of(at);
             let (name, below) = match &*found {
                 Type::Typedef { name, target } => (Some(name), Some(*target)),
                 Type::Qualified { target, .. } | Type::Reference { target, .. } => {
@@ -67,7 +77,7 @@ impl Symbols {
                 }
                 _ => (None, None),
             };
-            if name.is_some_and(|name| self.redacts_name(name)) {
+            if name.is_some_and(|name| self.redacted.has_name(name)) {
                 return true;
             }
             match below {
@@ -79,13 +89,12 @@ impl Symbols {
     }
 
     /// The redacted bytes of a value of the type, in order and apart from each other. They may reach beyond the value.
-    #[must_use]
-    pub fn redacted_ranges(&self, type_id: TypeId) -> Arc<[ByteRange]> {
-        self.ranges(type_id, DEEPEST)
+    pub(crate) fn ranges(&self, type_id: TypeId) -> Arc<[ByteRange]> {
+        self.ranges_within(type_id, DEEPEST)
     }
 
-    fn ranges(&self, type_id: TypeId, depth: u32) -> Arc<[ByteRange]> {
-        if self.redactions().is_empty() {
+    fn ranges_within(&self, type_id: TypeId, depth: u32) -> Arc<[ByteRange]> {
+        if self.redacted.patterns.is_empty() {
             return Arc::default();
         }
         if let Some(known) = self.redacted.ranges.borrow().get(&type_id) {
@@ -103,12 +112,12 @@ impl Symbols {
         let Some(depth) = depth.checked_sub(1) else {
             return found.push((0, u64::MAX));
         };
-        if self.redacts_type(type_id) {
+        if self.redacts(type_id) {
             return found.push((0, u64::MAX));
         }
-        match &*self.type_of(type_id) {
+        match &*self.types.type_of(type_id) {
             Type::Typedef { target, .. } | Type::Qualified { target, .. } => {
-                found.extend(self.ranges(*target, depth).iter());
+                found.extend(self.ranges_within(*target, depth).iter());
             }
             Type::Structure {
                 members, variants, ..
@@ -125,8 +134,8 @@ impl Symbols {
                 count: Some(count),
                 ..
             } => {
-                let inner = self.ranges(*element, depth);
-                let size = self.size_of(*element).unwrap_or(0);
+                let inner = self.ranges_within(*element, depth);
+                let size = self.types.size_of(*element).unwrap_or(0);
                 if inner.is_empty() {
                 } else if count.saturating_mul(inner.len() as u64) > MOST_RANGES || size == 0 {
                     found.push((0, u64::MAX));
@@ -146,7 +155,7 @@ impl Symbols {
 
     fn add_member(&self, member: &Member, depth: u32, found: &mut Vec<ByteRange>) {
         let name = member.name.as_deref().filter(|_| !member.base_class);
-        let is_redacted = name.is_some_and(|name| self.redacts_name(name));
+        let is_redacted = name.is_some_and(|name| self.redacted.has_name(name));
         let (start, size) = match member.bits {
             Some((first, width)) => {
                 let size = (first % 8).saturating_add(width).div_ceil(8);
@@ -156,7 +165,7 @@ impl Symbols {
         };
         let inner = match is_redacted {
             true => Arc::from([(0, size)]),
-            false => self.ranges(member.type_id, depth),
+            false => self.ranges_within(member.type_id, depth),
         };
         if inner.is_empty() {
             return;
@@ -175,10 +184,11 @@ impl Symbols {
     fn add_variants(&self, part: &VariantPart, depth: u32, found: &mut Vec<ByteRange>) {
         for variant in &part.variants {
             let name = variant.member.name.as_deref();
-            let content = self.type_of(variant.member.type_id);
-            let (true, Type::Structure { members, .. }) =
-                (name.is_some_and(|name| self.redacts_name(name)), &*content)
-            else {
+            let content = self.types.type_of(variant.member.type_id);
+            let (true, Type::Structure { members, .. }) = (
+                name.is_some_and(|name| self.redacted.has_name(name)),
+                &*content,
+            ) else {
                 // The variant's own type has its name.
                 if let Type::Structure { members, .. } = &*content {
                     for member in members {
@@ -198,14 +208,14 @@ impl Symbols {
     fn storage_size(&self, type_id: TypeId) -> u64 {
         let mut at = type_id;
         for _ in 0..DEEPEST {
-            match &*self.type_of(at) {
+            match &*self.types.type_of(at) {
                 Type::Typedef { target, .. } | Type::Qualified { target, .. } => at = *target,
                 Type::Reference { size, .. } => return *size,
                 Type::Array { count: None, .. } => return u64::MAX,
                 _ => break,
             }
         }
-        self.size_of(at).unwrap_or(u64::MAX)
+        self.types.size_of(at).unwrap_or(u64::MAX)
     }
 }
 

@@ -11,11 +11,10 @@ use tracewire_mapped_file::SharedBytes;
 use tracewire_model::Address;
 
 use crate::dwarf::{Die, Entry, flag};
+use crate::function::Functions;
 use crate::location_expression::{LocationExpression, VariableLocation};
 use crate::module::ModuleId;
-use crate::symbols::Symbols;
-use crate::types::table::TypeSource;
-use crate::types::{BaseEncoding, Language, Member, StructureKind, Type, TypeId};
+use crate::types::{BaseEncoding, Language, Member, StructureKind, Type, TypeId, Types};
 
 /// Why it is not known where a return value is.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -72,33 +71,38 @@ impl Class {
     }
 }
 
-impl Symbols {
+/// Where values of types are when a function returns them.
+pub(crate) struct ReturnValues<'a> {
+    types: Types<'a>,
+}
+
+impl<'a> ReturnValues<'a> {
+    pub(crate) const fn new(types: Types<'a>) -> Self {
+        Self { types }
+    }
+
     /// The type of what the function around an address returns, and where that is when it returns.
-    ///
-    /// # Errors
-    /// When it returns nothing, or where it has its value is not known.
-    pub fn return_value(
-        &self,
-        pc: Address,
-    ) -> Result<(TypeId, VariableLocation), ReturnValueError> {
-        let function = (self.function_at(pc)).ok_or(ReturnValueError::NoFunction(pc))?;
+    pub(crate) fn at(&self, pc: Address) -> Result<(TypeId, VariableLocation), ReturnValueError> {
+        let function = Functions::new(self.types).at(pc);
+        let function = function.ok_or(ReturnValueError::NoFunction(pc))?;
         let Some(type_id) = function.returns else {
             return Err(ReturnValueError::NoType(function.name));
         };
-        match self.architecture() {
+        let modules = self.types.modules();
+        match modules.architecture() {
             Some(Architecture::X86_64) => {}
             Some(other) => return Err(ReturnValueError::Machine(other)),
             None => return Err(ReturnValueError::NoType(function.name)),
         }
-        if matches!(&*self.strip(type_id), Type::Void) {
+        if matches!(&*self.types.strip(type_id), Type::Void) {
             return Err(ReturnValueError::Nothing(function.name));
         }
         let unknown = || ReturnValueError::Type(function.name.clone());
-        let size = self.size_of_value(type_id).ok_or_else(unknown)?;
+        let size = self.types.stored_size(type_id).ok_or_else(unknown)?;
         if size == 0 {
             return Err(ReturnValueError::Nothing(function.name));
         }
-        let code = match self.language_at(Some(pc)) {
+        let code = match modules.language_at(Some(pc)) {
             Language::Rust => self.rust_return(type_id, size),
             Language::C | Language::Cpp => Some(self.system_v_return(type_id, size)),
             // Go has a convention of its own, of up to nine integer registers.
@@ -109,20 +113,15 @@ impl Symbols {
         Ok((type_id, location))
     }
 
-    /// The bytes that a value of a type takes; a reference is a pointer.
-    fn size_of_value(&self, type_id: TypeId) -> Option<u64> {
-        match &*self.strip(type_id) {
-            Type::Reference { size, .. } => Some(*size),
-            _ => self.size_of(type_id),
-        }
-    }
-
     /// The location of a value by the System V ABI, as a DWARF expression.
     fn system_v_return(&self, type_id: TypeId, size: u64) -> Vec<u8> {
         let mut classes = [Class::None; 2];
-        let is_complex_x87 = matches!(&*self.strip(type_id),
+        let is_complex_x87 = matches!(&*self.types.strip(type_id),
             Type::Base { encoding: BaseEncoding::ComplexFloat, size, .. } if *size > 16);
-        let is_vector = matches!(&*self.strip(type_id), Type::Array { vector: true, .. });
+        let is_vector = matches!(
+            &*self.types.strip(type_id),
+            Type::Array { vector: true, .. }
+        );
         if is_complex_x87 {
             let zeros = [OP_ZERO, OP_STACK_VALUE, OP_PIECE, 6];
             let parts = [OP_REG_ST0, OP_REG_ST1].map(|part| vec![part, OP_PIECE, 10]);
@@ -214,7 +213,7 @@ impl Symbols {
             }
             true
         };
-        match &*self.strip(type_id) {
+        match &*self.types.strip(type_id) {
             Type::Base { size, encoding, .. } => match encoding {
                 BaseEncoding::Float if *size > 8 && *size <= 16 && self.is_x87(type_id) => {
                     add(Class::X87, *size)
@@ -232,7 +231,7 @@ impl Symbols {
                 count,
                 vector,
             } => {
-                let Some(size) = self.size_of_value(*element) else {
+                let Some(size) = self.types.stored_size(*element) else {
                     return false;
                 };
                 if *vector {
@@ -279,21 +278,21 @@ impl Symbols {
 
     /// Whether a floating-point type is that of the x87: `__float128` is not.
     fn is_x87(&self, type_id: TypeId) -> bool {
-        match &*self.strip(type_id) {
+        match &*self.types.strip(type_id) {
             Type::Base { name, .. } => !name.contains("128"),
             _ => false,
         }
     }
 
     fn is_empty_class(&self, type_id: TypeId) -> bool {
-        matches!(&*self.strip(type_id),
+        matches!(&*self.types.strip(type_id),
             Type::Structure { members, kind, .. }
                 if *kind != StructureKind::Union && members.iter().all(|member| self.is_empty_member(member)))
     }
 
     fn is_empty_member(&self, member: &Member) -> bool {
         member.base_class
-            && matches!(&*self.strip(member.type_id), Type::Structure { members, .. } if members.is_empty())
+            && matches!(&*self.types.strip(member.type_id), Type::Structure { members, .. } if members.is_empty())
     }
 
     /// Whether values of a type are passed in memory whatever their size, as C++'s are that have a destructor or a copy
@@ -302,10 +301,8 @@ impl Symbols {
         let Some(depth) = depth.checked_sub(1) else {
             return true;
         };
-        let stripped = self.strip_id(type_id);
-        let source = self.types.borrow().source(stripped);
-        if let Some(TypeSource::Entry(module, die, _)) = source
-            && let Some(module) = self.any_module(module)
+        let stripped = self.types.strip_id(type_id);
+        if let Some((module, die)) = self.types.entry_of(stripped)
             && let Some((_, value)) =
                 (module.debug()).attribute(die, constants::DW_AT_calling_convention)
         {
@@ -318,7 +315,7 @@ impl Symbols {
             };
             return said == Some(by_reference);
         }
-        match &*self.type_of(stripped) {
+        match &*self.types.type_of(stripped) {
             Type::Structure { members, .. } => {
                 self.has_own_copy(stripped)
                     || members
@@ -333,11 +330,7 @@ impl Symbols {
     /// Whether a class has a destructor, a copy or a move constructor of its own, or virtual functions: compilers that do not say how a
     /// class is passed decide by that.
     fn has_own_copy(&self, class: TypeId) -> bool {
-        let source = self.types.borrow().source(class);
-        let Some(TypeSource::Entry(module, die, _)) = source else {
-            return false;
-        };
-        let Some(module) = self.any_module(module) else {
+        let Some((module, die)) = self.types.entry_of(class) else {
             return false;
         };
         let debug = module.debug();
@@ -385,13 +378,13 @@ impl Symbols {
                     && !flag(parameter, constants::DW_AT_artificial)
             });
             let types: Vec<TypeId> = parameters
-                .map(|parameter| self.type_id_of(module, die.unit, &parameter))
+                .map(|parameter| self.types.type_id_of(module, die.unit, &parameter))
                 .collect();
             let [one] = types[..] else {
                 return false;
             };
-            matches!(&*self.strip(one),
-                Type::Reference { target, .. } if self.strip_id(*target) == class)
+            matches!(&*self.types.strip(one),
+                Type::Reference { target, .. } if self.types.strip_id(*target) == class)
         })
     }
 
@@ -464,7 +457,7 @@ impl Symbols {
             }
             true
         };
-        match &*self.strip(type_id) {
+        match &*self.types.strip(type_id) {
             Type::Void => true,
             Type::Base { size, encoding, .. } => match encoding {
                 BaseEncoding::Float => add(*size, Class::Sse),

@@ -1,104 +1,41 @@
-//! The variables that are seen from a pc.
+//! The variables of frames and of units.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use gimli::constants;
 use tracewire_model::Address;
 
-use crate::dwarf::block::{Block, BlockTree};
+use crate::code_place::CodePlace;
+use crate::dwarf::block::Block;
 use crate::dwarf::location::Finder;
 use crate::dwarf::{DebugInformation, Die, Entry, flag};
 use crate::location_expression::{LocationExpression, VariableLocation};
+use crate::misplaced::Suspicion;
 use crate::module::Module;
-use crate::scope::{Scope, ScopeVariables, Variable, VariableKind};
-use crate::symbols::Symbols;
+use crate::scope::{ScopeVariables, Variable, VariableKind};
+use crate::types::{TypeId, Types};
 
-/// A place in code that has debug information.
-pub(crate) struct CodePlace<'a> {
-    pub(crate) module: &'a Module,
-    pub(crate) unit: usize,
-    pub(crate) tree: Arc<BlockTree>,
-    /// The innermost block; none if the unit has no function there.
-    pub(crate) block: Option<usize>,
-    /// The link-time address.
-    pub(crate) address: u64,
+/// The variables of a frame, at a place in its code.
+pub(crate) struct FrameVariables<'a> {
+    types: Types<'a>,
+    place: &'a CodePlace<'a>,
 }
 
-impl<'a> CodePlace<'a> {
-    pub(crate) fn debug(&self) -> &'a DebugInformation {
-        self.module.debug()
+impl<'a> FrameVariables<'a> {
+    pub(crate) const fn new(types: Types<'a>, place: &'a CodePlace<'a>) -> Self {
+        Self { types, place }
     }
 
-    /// The (not inlined) function.
-    pub(crate) fn function(&self) -> Option<&Block> {
-        self.tree.block(self.tree.function_at(self.address)?)
-    }
-
-    pub(crate) fn at_entry(&self) -> bool {
-        self.function()
-            .is_some_and(|function| function.entry() == self.address)
-    }
-
-    /// The blocks whose variables are the frame's, innermost first.
-    pub(crate) fn frame(&self) -> Vec<&Block> {
-        self.block.map_or_else(Vec::new, |block| {
-            self.tree
-                .frame(block)
-                .into_iter()
-                .filter_map(|block| self.tree.block(block))
-                .collect()
-        })
-    }
-}
-
-impl Symbols {
-    pub(crate) fn code_at(&self, pc: Address) -> Option<CodePlace<'_>> {
-        let module = self.module_with(pc)?;
-        let address = module.unbiased(pc);
-        let debug = module.debug();
-        let unit = debug.unit_at(address)?;
-        let tree = debug.blocks(unit);
-        let block = tree.block_at(address);
-        Some(CodePlace {
-            module,
-            unit,
-            tree,
-            block,
-            address,
-        })
-    }
-
-    /// The place of a frame: the block is the innermost of that frame's.
-    pub(crate) fn code_in(&self, scope: Scope) -> Option<CodePlace<'_>> {
-        let mut place = self.code_at(scope.pc)?;
-        place.block = place
-            .block
-            .and_then(|block| place.tree.frame_block(block, scope.level));
-        Some(place)
-    }
-
-    /// Why nothing is known of a frame's variables; none where they are known.
-    #[must_use]
-    pub fn no_variables(&self, scope: Scope) -> Option<String> {
-        match self.code_at(scope.pc) {
-            Some(place) if place.block.is_some() => (scope.level == Scope::OUTSIDE)
-                .then(|| "the address is outside of the function's own code".to_owned()),
-            _ => Some("no debug information says which there are".to_owned()),
-        }
-    }
-
-    pub(crate) fn read_variables(&self, scope: Scope) -> ScopeVariables {
+    /// All of them, innermost block first.
+    pub(crate) fn all(&self) -> ScopeVariables {
         let mut found = ScopeVariables::default();
-        let Some(place) = self.code_in(scope) else {
-            return found;
-        };
+        let place = self.place;
         let mut seen = HashSet::new();
         for (depth, block) in place.frame().into_iter().enumerate() {
             let mut here = Vec::new();
             for (unit, entry) in declared(place.debug(), place.unit, block) {
-                let argument = entry.tag() == constants::DW_TAG_formal_parameter;
-                if !argument
+                let kind = kind_of(&entry);
+                if kind != VariableKind::Argument
                     && !matches!(
                         entry.tag(),
                         constants::DW_TAG_variable | constants::DW_TAG_constant
@@ -110,17 +47,12 @@ impl Symbols {
                 if is_mere_declaration(place.debug(), unit, &entry) {
                     continue;
                 }
-                let kind = if argument {
-                    VariableKind::Argument
-                } else {
-                    VariableKind::Local
-                };
-                let Some(mut variable) = self.local(&place, unit, &entry, kind, depth) else {
+                let Some(mut variable) = self.variable(unit, &entry, kind, depth) else {
                     continue;
                 };
                 variable.shadowed = seen.contains(&variable.name);
                 here.push(variable.name.clone());
-                if argument {
+                if kind == VariableKind::Argument {
                     found.arguments.push(variable);
                 } else {
                     found.locals.push(variable);
@@ -131,26 +63,61 @@ impl Symbols {
         found
     }
 
+    /// The innermost variable of a name, or enumerator of an enumeration that is declared in the frame.
+    pub(crate) fn named(&self, name: &str) -> Option<Variable> {
+        let place = self.place;
+        let debug = place.debug();
+        for (depth, block) in place.frame().into_iter().enumerate() {
+            for (unit, entry) in declared(debug, place.unit, block) {
+                match entry.tag() {
+                    constants::DW_TAG_variable
+                    | constants::DW_TAG_formal_parameter
+                    | constants::DW_TAG_constant => {
+                        if debug.name(unit, &entry).as_deref() != Some(name) {
+                            continue;
+                        }
+                        if is_mere_declaration(debug, unit, &entry) {
+                            return None;
+                        }
+                        return self.variable(unit, &entry, kind_of(&entry), depth);
+                    }
+                    constants::DW_TAG_enumeration_type => {
+                        let die = Die {
+                            unit,
+                            offset: entry.offset(),
+                        };
+                        let units = UnitVariables::new(self.types, place.module);
+                        if let Some(found) = units.enumerator_named(die, name) {
+                            return Some(found);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+
     /// A variable of a block at a place.
-    pub(crate) fn local(
+    fn variable(
         &self,
-        place: &CodePlace<'_>,
         unit: usize,
         entry: &Entry,
         kind: VariableKind,
         depth: usize,
     ) -> Option<Variable> {
+        let place = self.place;
         let name = place.debug().name(unit, entry)?;
-        let type_id = self.type_id_of(place.module, unit, entry);
+        let type_id = self.types.type_id_of(place.module, unit, entry);
         let finder = Finder {
             module: place.module,
-            size: self.stored_size(type_id),
+            size: self.types.stored_size(type_id),
             pc: Some(place.address),
             at_entry: place.at_entry(),
         };
         let mut location = finder.find(unit, entry);
         if let VariableLocation::Expression(expression) = &location
-            && self.is_misplaced(place, (unit, entry), type_id, expression)
+            && Suspicion::new(self.types, place).is_misplaced((unit, entry), type_id, expression)
         {
             location = VariableLocation::OptimizedOut;
         }
@@ -167,21 +134,33 @@ impl Symbols {
             depth,
         })
     }
+}
 
-    /// A variable of a unit, a namespace or a class, seen from a place or from nowhere.
-    pub(crate) fn unit_variable(
-        &self,
-        module: &Module,
-        die: Die,
-        name: String,
-        kind: VariableKind,
-    ) -> Option<Variable> {
-        let debug = module.debug();
-        let entry = debug.entry(die)?;
-        let type_id = self.type_id_of(module, die.unit, &entry);
+fn kind_of(entry: &Entry) -> VariableKind {
+    match entry.tag() {
+        constants::DW_TAG_formal_parameter => VariableKind::Argument,
+        _ => VariableKind::Local,
+    }
+}
+
+/// The variables of a module that are seen from nowhere in particular: of units, namespaces and classes.
+pub(crate) struct UnitVariables<'a> {
+    types: Types<'a>,
+    module: &'a Module,
+}
+
+impl<'a> UnitVariables<'a> {
+    pub(crate) const fn new(types: Types<'a>, module: &'a Module) -> Self {
+        Self { types, module }
+    }
+
+    /// The variable of an entry.
+    pub(crate) fn at(&self, die: Die, name: String, kind: VariableKind) -> Option<Variable> {
+        let entry = self.module.debug().entry(die)?;
+        let type_id = self.types.type_id_of(self.module, die.unit, &entry);
         let finder = Finder {
-            module,
-            size: self.stored_size(type_id),
+            module: self.module,
+            size: self.types.stored_size(type_id),
             pc: None,
             at_entry: false,
         };
@@ -196,46 +175,79 @@ impl Symbols {
         })
     }
 
-    pub(crate) fn read_frame_base(&self, pc: Address) -> Option<LocationExpression> {
-        let place = self.code_at(pc)?;
-        let debug = place.debug();
-        // The innermost function that says what its frame base is: that of an inlined copy is its function's.
-        let function = place.function()?;
-        let entry = debug.entry(Die {
-            unit: place.unit,
-            offset: function.offset,
+    fn enumerator_named(&self, enumeration: Die, name: &str) -> Option<Variable> {
+        let debug = self.module.debug();
+        let child: Entry = debug.children(enumeration).into_iter().find(|child| {
+            child.tag() == constants::DW_TAG_enumerator
+                && debug.name(enumeration.unit, child).as_deref() == Some(name)
         })?;
-        let (unit, value) = debug.attribute_of(place.unit, &entry, constants::DW_AT_frame_base)?;
-        let finder = Finder {
-            module: place.module,
-            size: None,
-            pc: Some(place.address),
-            at_entry: place.at_entry(),
-        };
-        finder.expression(debug, unit, &value).ok().flatten()
+        self.enumerator(enumeration, &child, name.to_owned())
     }
 
-    /// The variable or the expression that another expression refers to.
-    pub(crate) fn read_referred(
+    /// An enumerator as a constant of its enumeration's type.
+    pub(crate) fn enumerator(
         &self,
-        expression: &LocationExpression,
-        target: gimli::DebugInfoOffset<usize>,
-        pc: Address,
-    ) -> Option<(crate::TypeId, VariableLocation)> {
-        let module = self.any_module(expression.module)?;
-        let debug = module.debug();
-        let die = debug.die_at(target.0, false)?;
-        let entry = debug.entry(die)?;
-        let type_id = self.type_id_of(module, die.unit, &entry);
-        let at_entry = self.code_at(pc).is_some_and(|place| place.at_entry());
-        let finder = Finder {
-            module,
-            size: self.stored_size(type_id),
-            pc: Some(module.unbiased(pc)),
-            at_entry,
+        enumeration: Die,
+        entry: &Entry,
+        name: String,
+    ) -> Option<Variable> {
+        let type_id = self.types.type_id(self.module, enumeration);
+        let value = entry.attr_value(constants::DW_AT_const_value)?;
+        let value = crate::types::read::constant(&value)?;
+        let size = usize::try_from(self.types.size_of(type_id)?).ok()?.min(16);
+        let bytes = if self.module.image().endian == gimli::RunTimeEndian::Little {
+            value.to_le_bytes().get(..size)?.to_vec()
+        } else {
+            value.to_be_bytes().get(16 - size..)?.to_vec()
         };
-        Some((type_id, finder.find(die.unit, &entry)))
+        Some(Variable {
+            name,
+            type_id,
+            kind: VariableKind::Global,
+            location: VariableLocation::Constant(bytes.into()),
+            artificial: false,
+            shadowed: false,
+            depth: 0,
+        })
     }
+}
+
+/// The expression that gives the frame base at a place.
+pub(crate) fn frame_base(place: &CodePlace<'_>) -> Option<LocationExpression> {
+    let debug = place.debug();
+    // The innermost function that says what its frame base is: that of an inlined copy is its function's.
+    let function = place.function()?;
+    let entry = debug.entry(place.die(function))?;
+    let (unit, value) = debug.attribute_of(place.unit, &entry, constants::DW_AT_frame_base)?;
+    let finder = Finder {
+        module: place.module,
+        size: None,
+        pc: Some(place.address),
+        at_entry: place.at_entry(),
+    };
+    finder.expression(debug, unit, &value).ok().flatten()
+}
+
+/// The variable or the expression that another expression refers to.
+pub(crate) fn referred(
+    types: Types<'_>,
+    expression: &LocationExpression,
+    target: gimli::DebugInfoOffset<usize>,
+    pc: Address,
+) -> Option<(TypeId, VariableLocation)> {
+    let module = types.modules().any(expression.module)?;
+    let debug = module.debug();
+    let die = debug.die_at(target.0, false)?;
+    let entry = debug.entry(die)?;
+    let type_id = types.type_id_of(module, die.unit, &entry);
+    let at_entry = CodePlace::at(types.modules(), pc).is_some_and(|place| place.at_entry());
+    let finder = Finder {
+        module,
+        size: types.stored_size(type_id),
+        pc: Some(module.unbiased(pc)),
+        at_entry,
+    };
+    Some((type_id, finder.find(die.unit, &entry)))
 }
 
 /// Whether an entry only declares a variable that is defined elsewhere.

@@ -183,7 +183,8 @@ impl<'a> Reader<'a> {
             }
             at = around;
         }
-        true
+        // The linker may have removed the function: its addresses begin at 0 then.
+        self.has_code(at)
     }
 }
 

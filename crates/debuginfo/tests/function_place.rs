@@ -17,10 +17,11 @@ __attribute__((noinline)) int other(int number) { return number + 1; }
 int main(int argc, char **argv) { return late(argc, 4); }
 ";
 
-/// Code of a compiler that takes the prologue of `late` to end at its last line, after the call: by then `first` is lost.
-fn with_a_late_end(assembly: &str) -> String {
+/// Code of a compiler that takes the prologue of a function to end at the first line after an instruction.
+fn with_a_late_end(assembly: &str, function: &str, instruction: &str) -> String {
     let mut lines: Vec<String> = assembly.lines().map(str::to_owned).collect();
-    let start = lines.iter().position(|line| line.starts_with("late:"));
+    let label = format!("{function}:");
+    let start = lines.iter().position(|line| line.starts_with(&label));
     let start = start.expect("the function");
     let within = |lines: &[String], text: &str| {
         let at = lines[start..].iter().position(|line| line.contains(text));
@@ -28,11 +29,11 @@ fn with_a_late_end(assembly: &str) -> String {
     };
     let end = within(&lines, " prologue_end");
     lines[end] = lines[end].replace(" prologue_end", "");
-    let call = within(&lines, "callq\tother");
-    let after = lines[call..]
+    let before = within(&lines, instruction);
+    let after = lines[before..]
         .iter()
         .position(|line| line.contains("\t.loc\t"));
-    let after = call + after.expect("a line after the call");
+    let after = before + after.expect("a line after the instruction");
     // Before the comment.
     let (code, comment) = lines[after].split_once('#').unwrap_or((&lines[after], ""));
     lines[after] = format!("{} prologue_end #{comment}", code.trim_end());
@@ -56,7 +57,9 @@ fn the_first_instruction_has_what_is_lost_later() {
     std::fs::write(path("late.c"), PROGRAM).expect("the source is written");
     clang(directory.path(), &["-g", "-O1", "-S", "late.c"]);
     let assembly = std::fs::read_to_string(path("late.s")).expect("the code is there");
-    std::fs::write(path("late.s"), with_a_late_end(&assembly)).expect("the code is written");
+    // By then `first` is lost.
+    let assembly = with_a_late_end(&assembly, "late", "callq\tother");
+    std::fs::write(path("late.s"), assembly).expect("the code is written");
     clang(directory.path(), &["-no-pie", "-o", "late", "late.s"]);
     let mut symbols = Symbols::new();
     symbols
@@ -89,4 +92,47 @@ fn the_first_instruction_has_what_is_lost_later() {
         main(FunctionPlace::Arguments),
         main(FunctionPlace::AfterPrologue)
     );
+}
+
+const COPY: &str = "
+int other(int);
+volatile int sink;
+static inline __attribute__((always_inline)) int inner(int number) { sink = number; return number * 3; }
+__attribute__((noinline)) int outer(int first)
+{
+  int tripled = inner(first);
+  return other(tripled);
+}
+__attribute__((noinline)) int other(int number) { return number + 1; }
+int main(int argc, char **argv) { return outer(argc); }
+";
+
+/// Where the prologue of a function is taken to end past a copy that begins with the function, the copy is at its first
+/// instruction: past the prologue its arguments are not known.
+#[test]
+fn a_copy_within_a_prologue_is_at_its_first_instruction() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("copy.c"), COPY).expect("the source is written");
+    clang(directory.path(), &["-g", "-O2", "-S", "copy.c"]);
+    let assembly = std::fs::read_to_string(path("copy.s")).expect("the code is there");
+    let assembly = with_a_late_end(&assembly, "outer", "leal\t");
+    std::fs::write(path("copy.s"), assembly).expect("the code is written");
+    clang(directory.path(), &["-no-pie", "-o", "copy", "copy.s"]);
+    let mut symbols = Symbols::new();
+    symbols
+        .add_module(&path("copy"), 0)
+        .expect("the program is read");
+    let places = |name: &str| symbols.resolve(name, None).expect("it is there");
+    let (outer, inner) = (places("outer"), places("inner"));
+    let entry = symbols.function_at(outer[0].address).expect("outer").entry;
+    assert!(entry < outer[0].address, "{outer:?}");
+    assert_eq!(inner.len(), 1, "{inner:?}");
+    assert_eq!(inner[0].address, entry);
+    assert!(inner[0].elsewhere_in_gdb && !outer[0].elsewhere_in_gdb);
+    let arguments = symbols.variables_at(inner[0].scope()).arguments;
+    let names: Vec<&str> = arguments.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["number"]);
+    let arguments = symbols.variables_at(outer[0].scope()).arguments;
+    assert_eq!(arguments[0].name, "first");
 }

@@ -1,15 +1,13 @@
 //! What has to be collected so that an expression can be evaluated afterwards.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::RegisterMask;
 
-use crate::compile::finish;
-use crate::emit::{Emitter, Traced, Tracing, variable_operand};
+use crate::code::Code;
 use crate::error::{ExpressionErrorKind, Span};
-use crate::follow::{CollectLimits, Cost};
+use crate::follow::CollectLimits;
 use crate::int_expr::{Binary, IntExpr, OfFloats, Operation};
 use crate::lower::Lower;
 use crate::node::{Node, NodeKind};
@@ -42,17 +40,12 @@ pub(crate) struct Collection<'a> {
     pub(crate) lower: Lower<'a>,
     /// `collect/s`: the most bytes of a string.
     string: Option<u64>,
-    pub(crate) builder: Builder,
-    pub(crate) collected: Collected,
+    pub(crate) code: Code,
+    collected: Collected,
     pub(crate) walks: &'a TypeWalks<'a>,
     pub(crate) limits: CollectLimits,
     /// The most elements of a container that is in another one.
     pub(crate) inner_elements: u64,
-    /// How many cells are on the stack.
-    pub(crate) depth: usize,
-    /// How often what comes now happens, at most, and what all walks cost.
-    pub(crate) times: u64,
-    pub(crate) cost: Cost,
     /// Whether what comes now is in the value of an interface.
     pub(crate) is_in_interface: bool,
     /// Whether what comes now is collected only if some condition holds.
@@ -69,14 +62,11 @@ impl<'a> Collection<'a> {
         Self {
             lower,
             string,
-            builder: Builder::new(),
+            code: Code::after(Builder::new(), 0),
             collected: Collected::default(),
             walks,
             limits,
             inner_elements: limits.elements,
-            depth: 0,
-            times: 1,
-            cost: Cost::default(),
             is_in_interface: false,
             conditional: false,
         }
@@ -97,7 +87,7 @@ impl<'a> Collection<'a> {
             let mut collection = Self::new(lower.clone(), walks, string, limits);
             collection.inner_elements = inner_elements;
             collect(&mut collection)?;
-            if collection.cost.is_small() || limits.depth == 0 {
+            if collection.code.is_small() || limits.depth == 0 {
                 return collection.finish();
             }
             if inner_elements > 1 {
@@ -146,29 +136,14 @@ impl<'a> Collection<'a> {
         collection.finish()
     }
 
-    /// Emits code that leaves the stack as it was, and collects what it reads.
-    fn emit(&mut self, emit: impl FnOnce(&mut Emitter<'_>)) {
-        let mut emitter = Emitter {
-            builder: std::mem::take(&mut self.builder),
-            tracing: Tracing::Everything,
-            depth: self.depth,
-            registers: &mut self.collected.registers,
-            traced: Traced::default(),
-            bound: HashMap::new(),
-        };
-        emit(&mut emitter);
-        let traced = emitter.traced;
-        self.builder = emitter.builder;
-        self.count(traced);
-    }
-
     /// What was found.
     pub(crate) fn finish(self) -> Result<Collected> {
-        let mut collected = self.collected;
-        if self.builder.offset() > 0 {
-            collected.program = Some(finish(self.builder, self.lower.text)?);
-        }
-        Ok(collected)
+        let (program, registers) = self.code.finish(self.lower.text)?;
+        Ok(Collected {
+            registers,
+            program,
+            ..self.collected
+        })
     }
 
     fn scalar(&self, type_id: TypeId) -> Scalar {
@@ -189,11 +164,11 @@ impl<'a> Collection<'a> {
             | NodeKind::Function(_) => {}
             NodeKind::Variable(_, number) => {
                 if let Some(number) = number {
-                    self.builder.tracev(variable_operand(*number));
+                    self.code.variable(*number);
                 }
             }
             NodeKind::Repeat(first, count) => self.repeat(first, count)?,
-            NodeKind::Register(register, _) => self.collected.registers.insert(*register),
+            NodeKind::Register(register, _) => self.code.register(*register),
             NodeKind::Place(_) | NodeKind::Dereference(_) | NodeKind::Field { .. } => {
                 self.value(node)?
             }
@@ -212,7 +187,7 @@ impl<'a> Collection<'a> {
             | NodeKind::Search(_)
             | NodeKind::With(..) => {
                 let expr = self.lower.value(node)?;
-                self.emit(|emitter| {
+                self.code.emit(|emitter| {
                     emitter.expr(&expr);
                     emitter.builder.op(Opcode::Pop);
                 });
@@ -241,15 +216,15 @@ impl<'a> Collection<'a> {
             };
         }
         let skip_if = if holds { truth.into_is_zero() } else { truth };
-        let end = self.builder.label();
-        self.emit(|emitter| {
+        let end = self.code.label();
+        self.code.emit(|emitter| {
             emitter.expr(&skip_if);
             emitter.builder.if_goto(end);
         });
         let before = std::mem::replace(&mut self.conditional, true);
         let result = self.node(then);
         self.conditional = before;
-        self.builder.place(end);
+        self.code.place(end);
         result
     }
 
@@ -361,8 +336,7 @@ impl<'a> Collection<'a> {
     /// The stack without the frame of the place: the words that lead to the caller, and what is behind the frame. The program leaves
     /// the stack pointer and the length.
     pub(crate) fn stack_around(mut self, length: Builder, around: &Around) -> Result<Collected> {
-        self.builder = length;
-        self.depth = 2;
+        self.code = Code::after(length, 2);
         let (start, length) = (IntExpr::cell(0), IntExpr::cell(1));
         let end = IntExpr::binary(Binary::Add, start, length);
         let word = u64::from(self.lower.locator.architecture().pointer_size());
@@ -382,7 +356,7 @@ impl<'a> Collection<'a> {
             let some = IntExpr::binary(Binary::LessUnsigned, from.clone(), to.clone());
             let size = IntExpr::binary(Binary::Subtract, to, from.clone());
             let size = IntExpr::choose(some, size, IntExpr::constant(0));
-            self.emit(|emitter| {
+            self.code.emit(|emitter| {
                 emitter.expr(&from);
                 emitter.expr(&size);
                 emitter.builder.op(Opcode::Trace);
@@ -401,7 +375,7 @@ impl<'a> Collection<'a> {
             _ if size == 0 => {}
             Object::Memory(address) => match address.as_constant() {
                 Some(address) if !self.conditional => self.collected.memory.push((address, size)),
-                _ => self.emit(|emitter| {
+                _ => self.code.emit(|emitter| {
                     emitter.expr(address);
                     emitter
                         .builder
@@ -409,7 +383,7 @@ impl<'a> Collection<'a> {
                         .op(Opcode::Trace);
                 }),
             },
-            Object::Register(register, _) => self.collected.registers.insert(*register),
+            Object::Register(register, _) => self.code.register(*register),
             Object::Bytes(_) | Object::OptimizedOut => {}
             Object::Value(expr) => self.inputs(expr),
             Object::Pieces(pieces) => {
@@ -455,7 +429,7 @@ impl<'a> Collection<'a> {
             .iter()
             .filter(|kept| !row.registers.iter().any(|(saved, _)| saved == *kept));
         for register in kept.filter_map(|register| gdb_register(architecture, *register)) {
-            self.collected.registers.insert(register);
+            self.code.register(register);
         }
     }
 
@@ -464,7 +438,7 @@ impl<'a> Collection<'a> {
         match expr.operation() {
             Operation::Constant(_) => {}
             Operation::Register(register) | Operation::RegisterHigh(register) => {
-                self.collected.registers.insert(*register);
+                self.code.register(*register);
             }
             Operation::Load(address, size) => {
                 self.object(&Object::Memory(address.clone()), u64::from(*size))
@@ -491,7 +465,7 @@ impl<'a> Collection<'a> {
                     self.inputs(expr);
                 }
             }
-            _ => self.emit(|emitter| {
+            _ => self.code.emit(|emitter| {
                 emitter.expr(expr);
                 emitter.builder.op(Opcode::Pop);
             }),
@@ -526,7 +500,7 @@ impl<'a> Collection<'a> {
             IntExpr::choose(above, most, number),
         );
         let size = IntExpr::binary(Binary::Multiply, clamped, IntExpr::constant(element));
-        self.emit(|emitter| {
+        self.code.emit(|emitter| {
             emitter.expr(&address);
             emitter.expr(&size);
             emitter.builder.op(Opcode::Trace);
@@ -541,7 +515,7 @@ impl<'a> Collection<'a> {
         match self.scalar(node.type_id) {
             Scalar::Pointer { target, .. } if is_character(symbols, target) => {
                 let pointer = self.lower.value(node)?;
-                self.emit(|emitter| {
+                self.code.emit(|emitter| {
                     emitter.expr(&pointer);
                     emitter.builder.constant(limit).op(Opcode::TraceNz);
                 });
@@ -567,7 +541,7 @@ impl<'a> Collection<'a> {
                 let limit = IntExpr::constant(limit as u64);
                 let fits = IntExpr::binary(Binary::LessUnsigned, length.clone(), limit.clone());
                 let size = IntExpr::choose(fits, length, limit);
-                self.emit(|emitter| {
+                self.code.emit(|emitter| {
                     emitter.expr(&data);
                     emitter.expr(&size);
                     emitter.builder.op(Opcode::Trace);

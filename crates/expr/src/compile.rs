@@ -8,6 +8,7 @@ use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Action, Address, RegisterMask, VariableNumber};
 
+use crate::code::finish;
 use crate::collect::{Collected, Collection};
 use crate::emit::{Emitter, Traced, Tracing};
 use crate::follow::CollectLimits;
@@ -171,23 +172,6 @@ pub(crate) fn resolver<'a>(
         rule: None,
         has_parts: Cell::new(false),
     }
-}
-
-/// Ends a program and checks it.
-pub(crate) fn finish(mut builder: Builder, text: &str) -> Result<Vec<u8>> {
-    builder.op(Opcode::End);
-    let too_large = |message: String| {
-        let span = crate::Span {
-            start: 0,
-            end: text.len(),
-        };
-        ExpressionError::new(ExpressionErrorKind::TooLarge(message), text, span)
-    };
-    let program = builder
-        .finish()
-        .map_err(|error| too_large(error.to_string()))?;
-    tracewire_agent_expr::verify(&program).map_err(|error| too_large(error.to_string()))?;
-    Ok(program)
 }
 
 /// Compiles one item of `collect`: an [`ActionList`] of one item.

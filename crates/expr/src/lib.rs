@@ -25,6 +25,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod code;
 mod collect;
 mod compile;
 mod dwarf_numbers;

@@ -8,7 +8,7 @@ use tracewire_agent_expr::Builder;
 use tracewire_arch::Architecture;
 use tracewire_model::{Address, RegisterMask};
 
-use crate::compile::finish;
+use crate::code::finish;
 use crate::emit::{Emitter, Traced, Tracing};
 use crate::error::{ExpressionErrorKind, Span};
 use crate::location::Locator;

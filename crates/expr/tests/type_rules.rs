@@ -1,6 +1,7 @@
 //! Rules for types may be anything, and so may the memory that they are used on: what is collected is bounded, and what is shown
 //! ends.
 
+use std::cell::Cell;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -265,4 +266,47 @@ proptest! {
     fn no_text_makes_the_reader_of_rules_panic(text in "(type [a-z*<>]{0,8}\n|[a-z]{1,9}\n|[a-z_]{1,9} ?= ?\\PC{0,12}\n|\\PC{0,16}\n){0,12}") {
         let _ = TypeRules::none().add_before(&text, "my.types");
     }
+}
+
+/// The memory, and how many bytes have been read of it.
+struct Counted(Memory, Cell<usize>);
+
+impl State for Counted {
+    fn pc(&self) -> Address {
+        self.0.pc()
+    }
+
+    fn register(&self, register: RegisterNumber) -> Option<Vec<u8>> {
+        self.0.register(register)
+    }
+
+    fn memory(&self, address: Address, bytes: &mut [u8], known: &mut [bool]) {
+        self.1.set(self.1.get() + bytes.len());
+        assert!(self.1.get() < 32 << 20, "too much is read for one value");
+        self.0.memory(address, bytes, known);
+    }
+
+    fn variable(&self, name: &str) -> Option<i64> {
+        self.0.variable(name)
+    }
+}
+
+/// A rule may say that each value is a large array of values for which it says so.
+#[test]
+fn what_a_value_is_read_from_is_bounded() {
+    let (mut symbols, pc) = symbols();
+    let mut rules = TypeRules::none();
+    let text = format!("type *\nnewtype\nvalue = *(int*){ARENA}@8000\n");
+    rules.add_before(&text, "my.types").unwrap();
+    symbols.set_type_rules(Arc::new(rules));
+    let memory = Memory {
+        seed: 1,
+        pc,
+        global: 0,
+    };
+    let memory = Counted(memory, Cell::new(0));
+    let value = evaluate(&symbols, &memory, "(int)1").unwrap();
+    let walks = TypeWalks::new(&symbols);
+    let shown = value.display(&walks, &memory, &PrintOptions::default());
+    assert!(shown.contains("..."), "{shown}");
 }

@@ -165,28 +165,52 @@ fn split_units() {
     }
 }
 
+/// A unit before the one that is looked at: in a package the latter is not at the beginning of any section.
+const BEFORE: &str = r#"
+struct pair { short left; long right[2]; };
+static struct pair pair;
+long before(struct pair *it, int n)
+{
+  it->right[n & 1] += n;
+  pair = *it;
+  return pair.left + n;
+}
+"#;
+
 /// `dwp` of binutils packs DWARF 4, that of LLVM DWARF 5 too.
 #[test]
 fn split_units_in_a_package() {
-    for (compiler, version, tool) in [
-        ("gcc", "-gdwarf-4", "dwp"),
-        ("clang", "-gdwarf-4", "llvm-dwp"),
-        ("clang", "-gdwarf-5", "llvm-dwp"),
-    ] {
+    let tools = [
+        ("-gdwarf-4", "dwp"),
+        ("-gdwarf-4", "llvm-dwp"),
+        ("-gdwarf-5", "llvm-dwp"),
+    ];
+    for compiler in ["gcc", "clang"] {
+        // GDB 13 does not read packages of DWARF 5, nor all units of types in them.
         let directory = tempfile::tempdir().unwrap();
-        let program = program(directory.path(), compiler, &[version, "-gsplit-dwarf"]);
-        // GDB 13 does not read packages of DWARF 5.
-        let expected = gdb_values(&program);
-        let arguments = ["-e", "program", "-o", "program.dwp"];
-        run(directory.path(), tool, &arguments);
-        for entry in std::fs::read_dir(directory.path()).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "dwo") {
-                std::fs::remove_file(path).unwrap();
+        let expected = gdb_values(&program(directory.path(), compiler, &["-gdwarf-5"]));
+        for (version, tool) in tools {
+            for types in ["-fno-debug-types-section", "-fdebug-types-section"] {
+                let directory = tempfile::tempdir().unwrap();
+                let path = |name: &str| directory.path().join(name);
+                std::fs::write(path("before.c"), BEFORE).unwrap();
+                std::fs::write(path("forms.c"), PROGRAM).unwrap();
+                let options = ["-O1", "-no-pie", version, "-gsplit-dwarf", types];
+                let sources = [path("before.c"), path("forms.c")];
+                let sources = sources.each_ref().map(PathBuf::as_path);
+                let program = build(directory.path(), compiler, &options, &sources);
+                let arguments = ["-e", "program", "-o", "program.dwp"];
+                run(directory.path(), tool, &arguments);
+                for entry in std::fs::read_dir(directory.path()).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.extension().is_some_and(|extension| extension == "dwo") {
+                        std::fs::remove_file(path).unwrap();
+                    }
+                }
+                let what = format!("{compiler} {version} {types} in a package of {tool}");
+                values_are(&expected, directory.path(), &program, &what);
             }
         }
-        let what = format!("{compiler} {version} in a package");
-        values_are(&expected, directory.path(), &program, &what);
     }
 }
 

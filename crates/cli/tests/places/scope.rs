@@ -1,7 +1,7 @@
 //! A tracepoint on a function sees that function's arguments, wherever its address falls: against GDB, which stops there in
 //! the function's frame.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -18,6 +18,10 @@ gdb.execute("set print entry-values no")
 for function in open("functions").read().split("\n"):
     point = gdb.Breakpoint(function)
     gdb.execute("run", to_string=True)
+    if not gdb.selected_inferior().pid:
+        # It has no breakpoint where the function is entered.
+        point.delete()
+        continue
     frame = gdb.selected_frame()
     plain = lambda name: name.split("(")[0].split("<")[0].split("::")[-1]
     while plain(frame.name()) != plain(function) and frame.type() == gdb.INLINE_FRAME:
@@ -40,6 +44,9 @@ for function in open("functions").read().split("\n"):
     point.delete()
     gdb.execute("kill", to_string=True)
 "#;
+
+/// How many functions of a program that prints its calls are looked at, unless `TRACEWIRE_EVERY_FUNCTION` says how many.
+const MOST: usize = 6;
 
 type Arguments = Vec<(String, Option<String>)>;
 
@@ -70,7 +77,7 @@ fn gdb_arguments(program: &Path, functions: &[&str]) -> BTreeMap<String, (String
         })
         .collect();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(found.len(), functions.len(), "{said}\n{errors}");
+    assert!(found.len() * 10 >= functions.len() * 9, "{said}\n{errors}");
     found
 }
 
@@ -115,9 +122,52 @@ fn gdb_opens(directory: &Path, tracepoints: usize) {
 fn arguments_are_the_functions(compiler: &str, options: &[&str], name: &str, functions: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let program = build(directory.path(), compiler, options, &[&source(name)]);
-    let expected = gdb_arguments(&program, functions);
+    let what = format!("{compiler} {options:?}");
+    let compared = arguments_are_gdbs(&program, &what, functions);
+    assert!(
+        compared >= 2 * functions.len(),
+        "{compared} values compared"
+    );
+}
+
+/// The functions of a program, which it prints before it calls them.
+#[track_caller]
+fn arguments_of_called_functions(compiler: &str, options: &[&str], name: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(name);
+    let program = build(directory.path(), compiler, options, &[&source]);
+    let plain = Command::new(&program).output().expect("the program runs");
+    let printed = String::from_utf8_lossy(&plain.stdout).into_owned();
+    let called: BTreeSet<&str> = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix('@')?.split(' ').next())
+        .collect();
+    let asked = std::env::var("TRACEWIRE_EVERY_FUNCTION").ok();
+    let most = asked.map_or(MOST, |most| most.parse().expect("a number"));
+    let step = called.len().div_ceil(most);
+    let functions: Vec<&str> = called.iter().copied().step_by(step).collect();
+    let what = format!("{compiler} {name} {options:?}");
+    let compared = arguments_are_gdbs(&program, &what, &functions);
+    println!(
+        "{what}: {} of {} functions, {compared} values compared",
+        functions.len(),
+        called.len()
+    );
+    assert!(compared >= functions.len(), "{compared} values compared");
+}
+
+/// Compares the arguments of each function with GDB's; how many values were compared.
+#[track_caller]
+fn arguments_are_gdbs(program: &Path, what: &str, functions: &[&str]) -> usize {
+    let directory = program.parent().expect("a directory");
+    let expected = gdb_arguments(program, functions);
+    let functions: Vec<&str> = (functions.iter().copied())
+        .filter(|function| expected.contains_key(*function))
+        .collect();
     let mut specifications: Vec<String> = Vec::new();
-    for function in functions {
+    for function in &functions {
         specifications.push(format!("{function} : $args"));
         let (_, arguments) = &expected[*function];
         let known = arguments.iter().filter(|(_, value)| value.is_some());
@@ -136,8 +186,8 @@ fn arguments_are_the_functions(compiler: &str, options: &[&str], name: &str, fun
         specifications.push(format!("{function}{condition} : {list}"));
     }
     let specifications: Vec<&str> = specifications.iter().map(String::as_str).collect();
-    let said = record(&program, &specifications, &[]).code(0).stderr;
-    let frames = shown(directory.path());
+    let said = record(program, &specifications, &[]).code(0).stderr;
+    let frames = shown(directory);
     let mut compared = 0;
     for (index, function) in functions.iter().enumerate() {
         let (name, arguments) = &expected[*function];
@@ -166,11 +216,7 @@ fn arguments_are_the_functions(compiler: &str, options: &[&str], name: &str, fun
         };
         let ours = values(all);
         let theirs: Vec<String> = arguments.iter().map(|(name, _)| name.clone()).collect();
-        assert_eq!(
-            names(&ours),
-            theirs,
-            "{compiler} {options:?} {function}: {said}"
-        );
+        assert_eq!(names(&ours), theirs, "{what} {function}: {said}");
         for values in [ours, values(first(2 * index + 2))] {
             for (name, value) in values {
                 let theirs = arguments.iter().find(|(other, _)| *other == name);
@@ -179,20 +225,22 @@ fn arguments_are_the_functions(compiler: &str, options: &[&str], name: &str, fun
                     continue;
                 }
                 if let Some((_, Some(theirs))) = theirs {
-                    assert_eq!(
-                        &value, theirs,
-                        "{compiler} {options:?} {function}: {name}: {said}"
+                    // Rust writes 0 as a floating-point number otherwise.
+                    let is_same = match (value.parse::<f64>(), theirs.parse::<f64>()) {
+                        (Ok(value), Ok(theirs)) => value == theirs,
+                        _ => value == *theirs,
+                    };
+                    assert!(
+                        is_same,
+                        "{what} {function}: {name} is {value}, GDB {theirs}: {said}"
                     );
                     compared += 1;
                 }
             }
         }
     }
-    assert!(
-        compared >= 2 * functions.len(),
-        "{compared} values compared"
-    );
-    gdb_opens(directory.path(), specifications.len());
+    gdb_opens(directory, specifications.len());
+    compared
 }
 
 const C: [&str; 9] = [
@@ -240,4 +288,22 @@ builds! {
     cpp_gcc: "g++" "inlined.cpp" CPP &["-g", "-O2"];
     cpp_clang: "clang++" "inlined.cpp" CPP &["-g", "-O2"];
     rust_release: "rustc" "inlined.rs" RUST &["-g", "-O", "--edition=2021", "--crate-name=inlined"];
+}
+
+macro_rules! called {
+    ($($name:ident: $compiler:literal $source:literal $options:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            arguments_of_called_functions($compiler, $options, $source);
+        }
+    )*};
+}
+
+called! {
+    called_c_gcc: "gcc" "entries.c" &["-g", "-O2"];
+    called_c_gcc_o3: "gcc" "entries.c" &["-g", "-O3", "-gdwarf-4"];
+    called_c_clang: "clang" "entries.c" &["-g", "-O2"];
+    called_cpp_gcc: "g++" "entries.cpp" &["-g", "-O2"];
+    called_cpp_clang: "clang++" "entries.cpp" &["-g", "-O2"];
+    called_rust_release: "rustc" "entries.rs" &["-g", "-O", "--edition=2021", "--crate-name=entries"];
 }

@@ -436,3 +436,27 @@ fn join(directory: Option<&str>, name: &str) -> String {
         _ => name.to_owned(),
     }
 }
+
+/// Whether a file asked for is this one: the whole path, or its last parts.
+pub(crate) fn names_file(path: &str, wanted: &str) -> bool {
+    let wanted = wanted.strip_prefix("./").unwrap_or(wanted);
+    match path.strip_suffix(wanted) {
+        Some("") => true,
+        Some(before) => !wanted.starts_with('/') && before.ends_with('/'),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_file;
+
+    #[test]
+    fn files_are_named_by_their_last_parts() {
+        assert!(names_file("/src/a/main.c", "main.c"));
+        assert!(names_file("/src/a/main.c", "a/main.c"));
+        assert!(names_file("main.c", "./main.c"));
+        assert!(!names_file("/src/domain.c", "main.c"));
+        assert!(!names_file("/x/src/main.c", "/src/main.c"));
+    }
+}

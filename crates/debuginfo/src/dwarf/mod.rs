@@ -2,9 +2,11 @@
 
 mod address;
 pub(crate) mod block;
+mod descriptors;
 mod entry;
 pub(crate) mod index;
 pub(crate) mod line;
+mod linkage;
 pub(crate) mod location;
 pub(crate) mod name;
 pub(crate) mod parameters;
@@ -18,13 +20,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gimli::{AttributeValue, Dwarf, SectionId, UnitOffset, constants};
 
-use crate::dynamic::Descriptors;
 use crate::module::kept::Key;
 use crate::module::{Image, Reader, Sections};
 use crate::types::Language;
 use block::BlockTree;
+use descriptors::Descriptors;
 use index::{Index, Name};
 use line::LineTable;
+use linkage::LinkageNames;
 use split::{SplitReader, SplitUnit};
 
 pub(crate) type Unit = gimli::Unit<Reader>;
@@ -51,6 +54,7 @@ pub(crate) struct DebugInformation {
     units: OnceLock<Units>,
     by_address: OnceLock<Vec<address::UnitRange>>,
     index: OnceLock<Index>,
+    linkage_names: OnceLock<LinkageNames>,
     /// Where the index is kept.
     index_key: Option<Key>,
     descriptors: OnceLock<Descriptors>,
@@ -136,6 +140,7 @@ impl DebugInformation {
             units: OnceLock::new(),
             by_address: OnceLock::new(),
             index: OnceLock::new(),
+            linkage_names: OnceLock::new(),
             index_key,
             descriptors: OnceLock::new(),
             searches: AtomicU32::new(0),

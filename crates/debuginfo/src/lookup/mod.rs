@@ -3,18 +3,19 @@
 mod types;
 mod variables;
 
+use std::cell::OnceCell;
+
 use tracewire_model::Address;
 
 use crate::TypeId;
-use crate::dwarf::Die;
+use crate::code_place::CodePlace;
 use crate::dwarf::index::{Name, NameKind};
 use crate::dwarf::name::{Pattern, components};
 use crate::dwarf::parameters::{no_names, same_parameters};
 use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
+use crate::modules::Modules;
 use crate::scope::Scope;
-use crate::symbols::Symbols;
-use crate::types::Type;
-use crate::variables::CodePlace;
+use crate::types::{Type, Types};
 
 const VARIABLES: &[NameKind] = &[NameKind::Variable, NameKind::Enumerator];
 
@@ -25,10 +26,44 @@ pub(crate) struct Candidate<'a> {
     qualified: String,
 }
 
-impl Symbols {
+/// The names of a program as an expression at a place sees them.
+pub(crate) struct Lookup<'a> {
+    types: Types<'a>,
+    modules: &'a Modules,
+    /// Where the names are seen from.
+    scope: Option<Scope>,
+    /// Its place, once it was asked for.
+    place: OnceCell<Option<CodePlace<'a>>>,
+    /// What is around it, once that was asked for.
+    around: OnceCell<Vec<String>>,
+}
+
+impl<'a> Lookup<'a> {
+    pub(crate) fn new(types: Types<'a>, scope: Option<Scope>) -> Self {
+        Self {
+            types,
+            modules: types.modules(),
+            scope,
+            place: OnceCell::new(),
+            around: OnceCell::new(),
+        }
+    }
+
+    /// The place that names are seen from; none where no debug information has it.
+    fn place(&self) -> Option<&CodePlace<'a>> {
+        let found = || CodePlace::of_frame(self.modules, self.scope?);
+        self.place.get_or_init(found).as_ref()
+    }
+
+    /// The namespaces and classes around the function of the place, outermost first.
+    fn around(&self) -> &[String] {
+        let found = || self.place().map_or_else(Vec::new, scopes_around);
+        self.around.get_or_init(found)
+    }
+
     /// The pattern of a name, Rust's `crate`, `self` and `super` replaced by what they stand for.
-    pub(super) fn pattern(&self, place: Option<&CodePlace<'_>>, name: &str) -> Pattern {
-        let scope = place.map_or_else(Vec::new, |place| self.scope_of(place));
+    fn pattern(&self, name: &str) -> Pattern {
+        let scope = self.around();
         let parts = components(name);
         let replaced: Vec<&str> = match parts.first().copied() {
             Some("crate") => scope.first().map(String::as_str).into_iter().collect(),
@@ -49,47 +84,20 @@ impl Symbols {
         )
     }
 
-    /// The namespaces and classes around the function of a place, outermost first.
-    pub(super) fn scope_of(&self, place: &CodePlace<'_>) -> Vec<String> {
-        let debug = place.debug();
-        let frame = place.frame();
-        let Some(function) = frame.last() else {
-            return Vec::new();
-        };
-        let die = function.origin.unwrap_or(Die {
-            unit: place.unit,
-            offset: function.offset,
-        });
-        let index = debug.index();
-        index.at(die).map_or_else(Vec::new, |name| {
-            index
-                .scopes(&name)
-                .into_iter()
-                .filter(|scope| *scope != ANONYMOUS)
-                .map(str::to_owned)
-                .collect()
-        })
-    }
-
     /// The names that fit, best first: those of the innermost scope before those further out, those of the
     /// place's own unit before others, definitions before declarations, what all units see before statics.
-    pub(super) fn candidates(
-        &self,
-        place: Option<&CodePlace<'_>>,
-        pattern: &Pattern,
-        kinds: &[NameKind],
-    ) -> Vec<Candidate<'_>> {
-        let scope = place.map_or_else(Vec::new, |place| self.scope_of(place));
-        let home = place.map(|place| (place.module.info.id, place.unit));
+    fn candidates(&self, pattern: &Pattern, kinds: &[NameKind]) -> Vec<Candidate<'a>> {
+        let scope = self.around();
+        let home = self.place().map(|place| (place.module.info.id, place.unit));
         let mut found = Vec::new();
-        for module in self.loaded() {
+        for module in self.modules.iter() {
             for name in module.named(pattern.base()) {
                 let debug = module.debug();
                 if !kinds.contains(&name.kind) || name.local {
                     continue;
                 }
                 let qualified = debug.index().qualified(debug, &name);
-                let Some(level) = fit(pattern, &qualified, &scope) else {
+                let Some(level) = fit(pattern, &qualified, scope) else {
                     continue;
                 };
                 let same_module = home.is_some_and(|(id, _)| id == module.info.id);
@@ -116,13 +124,22 @@ impl Symbols {
         found.into_iter().map(|(_, candidate)| candidate).collect()
     }
 
-    /// Finds a function as an expression at `scope` sees it (`&main`, `*table[i].handler == work`): its entry and
-    /// its type.
-    #[must_use]
-    pub fn lookup_function(&self, scope: Option<Scope>, name: &str) -> Option<(Address, TypeId)> {
-        let place = scope.and_then(|scope| self.code_in(scope));
-        let pattern = self.pattern(place.as_ref(), name);
-        let candidates = self.candidates(place.as_ref(), &pattern, &[NameKind::Function]);
+    /// The type of what has no debug information.
+    fn int(&self) -> TypeId {
+        let int = self.types.base_type("int");
+        int.unwrap_or_else(|| self.types.void())
+    }
+
+    /// The modules, that of the place first.
+    fn modules_from_home(&self) -> impl Iterator<Item = &'a Module> {
+        let home = self.place().map(|place| place.module);
+        home.into_iter().chain(self.modules.iter())
+    }
+
+    /// A function: its entry and its type.
+    pub(crate) fn function(&self, name: &str) -> Option<(Address, TypeId)> {
+        let pattern = self.pattern(name);
+        let candidates = self.candidates(&pattern, &[NameKind::Function]);
         for candidate in candidates {
             let debug = candidate.module.debug();
             let die = candidate.name.die();
@@ -132,12 +149,11 @@ impl Symbols {
             if let Some(&(start, _)) = debug.ranges(die.unit, &entry).first() {
                 return Some((
                     candidate.module.biased(start),
-                    self.type_id(candidate.module, die),
+                    self.types.type_id(candidate.module, die),
                 ));
             }
         }
-        let home = place.as_ref().map(|place| place.module);
-        home.into_iter().chain(self.loaded()).find_map(|module| {
+        self.modules_from_home().find_map(|module| {
             let symbol = elf_symbols_named(module, &pattern)
                 .into_iter()
                 .find(|symbol| {
@@ -147,17 +163,35 @@ impl Symbols {
                     )
                 })?;
             let made = Type::Function {
-                returns: self.base_type("int").unwrap_or_else(|| self.void()),
+                returns: self.int(),
                 parameters: Vec::new(),
                 variadic: true,
             };
             let type_id = self
                 .types
-                .borrow_mut()
                 .make_named("<text variable, no debug info>", || Some(made))?;
             Some((module.biased(symbol.address), type_id))
         })
     }
+}
+
+/// The namespaces and classes around the function of a place, outermost first.
+fn scopes_around(place: &CodePlace<'_>) -> Vec<String> {
+    let debug = place.debug();
+    let frame = place.frame();
+    let Some(function) = frame.last() else {
+        return Vec::new();
+    };
+    let die = function.origin.unwrap_or_else(|| place.die(function));
+    let index = debug.index();
+    index.at(die).map_or_else(Vec::new, |name| {
+        index
+            .scopes(&name)
+            .into_iter()
+            .filter(|scope| *scope != ANONYMOUS)
+            .map(str::to_owned)
+            .collect()
+    })
 }
 
 const ANONYMOUS: &str = "(anonymous namespace)";
@@ -210,10 +244,9 @@ pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Ve
             .is_none_or(|word| word.find(name.as_bytes()).is_some())
     };
     symbols
-        .iter()
+        .mangled()
         .filter(|symbol| {
-            (symbol.name.starts_with("_Z") || symbol.name.starts_with("_R"))
-                && has_word(symbol.name)
+            has_word(symbol.name)
                 && !demangle::is_part(symbol.name)
                 && !demangle::is_thunk(symbol.name)
         })

@@ -3,50 +3,48 @@
 use gimli::constants;
 use tracewire_model::Address;
 
+use crate::code_place::CodePlace;
 use crate::dwarf::block::{Block, BlockKind};
 use crate::dwarf::index::NameKind;
+use crate::dwarf::line::names_file;
 use crate::dwarf::name::Pattern;
 use crate::dwarf::{Die, Entry};
 use crate::function::block_name;
 use crate::location_expression::VariableLocation;
 use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
-use crate::scope::{Scope, Variable, VariableKind};
-use crate::symbols::Symbols;
-use crate::variables::{CodePlace, declared, is_mere_declaration};
+use crate::scope::{Variable, VariableKind};
+use crate::variables::{FrameVariables, UnitVariables, declared, is_mere_declaration};
 
-use super::{Candidate, VARIABLES, elf_symbols_named, file_prefix};
+use super::{Candidate, Lookup, VARIABLES, elf_symbols_named, file_prefix};
 
-impl Symbols {
-    /// Finds a variable as an expression at `scope` sees it: innermost block outwards to the function, then the
+impl Lookup<'_> {
+    /// A variable: innermost block outwards to the function, then the
     /// file, the namespaces of the function, the module's globals, the other modules', symbols without debug
-    /// information. Also `'file.c'::name`, `ns::name`, and `function::name`: a variable of any frame at `scope`'s address,
-    /// or a static one of any function. Without `scope`, globals only.
-    #[must_use]
-    pub fn lookup_variable(&self, scope: Option<Scope>, name: &str) -> Option<Variable> {
-        let place = scope.and_then(|scope| self.code_in(scope));
+    /// information. Also `'file.c'::name`, `ns::name`, and `function::name`: a variable of any frame at the place's address,
+    /// or a static one of any function. Without a place, globals only.
+    pub(crate) fn variable(&self, name: &str) -> Option<Variable> {
         if let Some((file, rest)) = file_prefix(name) {
             return self.find_in_file(file, rest);
         }
-        let pattern = self.pattern(place.as_ref(), name);
+        let pattern = self.pattern(name);
         if pattern.is_word()
             && !name.trim_start().starts_with("::")
-            && let Some(place) = &place
-            && let Some(found) = self.find_local(place, pattern.base())
+            && let Some(place) = self.place()
+            && let Some(found) = FrameVariables::new(self.types, place).named(pattern.base())
         {
             return Some(found);
         }
-        let candidates = self.candidates(place.as_ref(), &pattern, VARIABLES);
+        let candidates = self.candidates(&pattern, VARIABLES);
         candidates
             .iter()
             .find_map(|candidate| self.candidate_variable(candidate))
-            .or_else(|| self.find_in_frame(scope?.pc, name))
+            .or_else(|| self.find_in_frame(self.scope?.pc, name))
             .or_else(|| self.find_static_of_function(name))
-            .or_else(|| self.find_elf_variable(place.as_ref(), &pattern))
+            .or_else(|| self.find_elf_variable(&pattern))
             // Declared, and nowhere to be found.
             .or_else(|| {
                 let candidate = candidates.first()?;
-                self.unit_variable(
-                    candidate.module,
+                UnitVariables::new(self.types, candidate.module).at(
                     candidate.name.die(),
                     candidate.qualified.clone(),
                     VariableKind::Global,
@@ -54,94 +52,15 @@ impl Symbols {
             })
     }
 
-    /// A variable of the blocks around a place.
-    fn find_local(&self, place: &CodePlace<'_>, name: &str) -> Option<Variable> {
-        let debug = place.debug();
-        for (depth, block) in place.frame().into_iter().enumerate() {
-            for (unit, entry) in declared(debug, place.unit, block) {
-                match entry.tag() {
-                    constants::DW_TAG_variable
-                    | constants::DW_TAG_formal_parameter
-                    | constants::DW_TAG_constant => {
-                        if debug.name(unit, &entry).as_deref() != Some(name) {
-                            continue;
-                        }
-                        if is_mere_declaration(debug, unit, &entry) {
-                            return None;
-                        }
-                        let kind = if entry.tag() == constants::DW_TAG_formal_parameter {
-                            VariableKind::Argument
-                        } else {
-                            VariableKind::Local
-                        };
-                        return self.local(place, unit, &entry, kind, depth);
-                    }
-                    constants::DW_TAG_enumeration_type => {
-                        let die = Die {
-                            unit,
-                            offset: entry.offset(),
-                        };
-                        if let Some(found) = self.find_enumerator(place.module, die, name) {
-                            return Some(found);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
-        None
-    }
-
-    fn find_enumerator(&self, module: &Module, enumeration: Die, name: &str) -> Option<Variable> {
-        let debug = module.debug();
-        let child: Entry = debug.children(enumeration).into_iter().find(|child| {
-            child.tag() == constants::DW_TAG_enumerator
-                && debug.name(enumeration.unit, child).as_deref() == Some(name)
-        })?;
-        self.enumerator(module, enumeration, &child, name.to_owned())
-    }
-
-    /// An enumerator as a constant of its enumeration's type.
-    fn enumerator(
-        &self,
-        module: &Module,
-        enumeration: Die,
-        entry: &Entry,
-        name: String,
-    ) -> Option<Variable> {
-        let type_id = self.type_id(module, enumeration);
-        let value = entry.attr_value(constants::DW_AT_const_value)?;
-        let value = crate::types::read::constant(&value)?;
-        let size = usize::try_from(self.size_of(type_id)?).ok()?.min(16);
-        let bytes = if module.image().endian == gimli::RunTimeEndian::Little {
-            value.to_le_bytes().get(..size)?.to_vec()
-        } else {
-            value.to_be_bytes().get(16 - size..)?.to_vec()
-        };
-        Some(Variable {
-            name,
-            type_id,
-            kind: VariableKind::Global,
-            location: VariableLocation::Constant(bytes.into()),
-            artificial: false,
-            shadowed: false,
-            depth: 0,
-        })
-    }
-
     /// The variable of a candidate; none if it is only declared there.
     fn candidate_variable(&self, candidate: &Candidate<'_>) -> Option<Variable> {
         let debug = candidate.module.debug();
         let die = candidate.name.die();
         let entry = debug.entry(die)?;
+        let variables = UnitVariables::new(self.types, candidate.module);
         if candidate.name.kind == NameKind::Enumerator {
             let enumeration = debug.enumeration_of(die)?;
-            return self.enumerator(
-                candidate.module,
-                enumeration,
-                &entry,
-                candidate.qualified.clone(),
-            );
+            return variables.enumerator(enumeration, &entry, candidate.qualified.clone());
         }
         if is_mere_declaration(debug, die.unit, &entry)
             && !entry.has_attr(constants::DW_AT_const_value)
@@ -153,7 +72,7 @@ impl Symbols {
         } else {
             VariableKind::FileStatic
         };
-        self.unit_variable(candidate.module, die, candidate.qualified.clone(), kind)
+        variables.at(die, candidate.qualified.clone(), kind)
     }
 
     /// A variable that is declared with debug information and defined without: its place is its symbol's.
@@ -163,7 +82,7 @@ impl Symbols {
         let symbol_name = debug
             .linkage_name(unit, entry)
             .or_else(|| debug.name(unit, entry))?;
-        let (module, symbol) = self.loaded().find_map(|module| {
+        let (module, symbol) = self.modules.iter().find_map(|module| {
             let symbol = module
                 .elf_symbols()
                 .named(&symbol_name)
@@ -171,7 +90,7 @@ impl Symbols {
             Some((module, symbol))
         })?;
         Some(Variable {
-            type_id: self.type_id_of(candidate.module, unit, entry),
+            type_id: self.types.type_id_of(candidate.module, unit, entry),
             name: candidate.qualified.clone(),
             kind: VariableKind::Global,
             ..self.symbol_variable(module, &symbol)
@@ -181,7 +100,7 @@ impl Symbols {
     fn symbol_variable(&self, module: &Module, symbol: &ElfSymbol<'_>) -> Variable {
         Variable {
             name: demangle::readable(symbol.name),
-            type_id: self.base_type("int").unwrap_or_else(|| self.void()),
+            type_id: self.int(),
             kind: VariableKind::Symbol,
             location: if symbol.kind == ElfSymbolKind::ThreadLocal {
                 VariableLocation::ThreadLocal(crate::dwarf::location::thread_local_offset(
@@ -197,13 +116,8 @@ impl Symbols {
         }
     }
 
-    fn find_elf_variable(
-        &self,
-        place: Option<&CodePlace<'_>>,
-        pattern: &Pattern,
-    ) -> Option<Variable> {
-        let home = place.map(|place| place.module);
-        home.into_iter().chain(self.loaded()).find_map(|module| {
+    fn find_elf_variable(&self, pattern: &Pattern) -> Option<Variable> {
+        self.modules_from_home().find_map(|module| {
             let symbol = elf_symbols_named(module, pattern)
                 .into_iter()
                 .find(|symbol| {
@@ -219,7 +133,7 @@ impl Symbols {
     /// `'file.c'::name`.
     fn find_in_file(&self, file: &str, name: &str) -> Option<Variable> {
         let pattern = Pattern::new(name);
-        for module in self.loaded() {
+        for module in self.modules.iter() {
             for found in module.named(pattern.base()) {
                 let debug = module.debug();
                 if !VARIABLES.contains(&found.kind) || found.local {
@@ -230,7 +144,7 @@ impl Symbols {
                 let of_file = facts
                     .name
                     .as_deref()
-                    .is_some_and(|unit| crate::resolve::line::names_file(unit, file));
+                    .is_some_and(|unit| names_file(unit, file));
                 if of_file && pattern.matches(&qualified) {
                     let candidate = Candidate {
                         module,
@@ -250,7 +164,7 @@ impl Symbols {
     fn find_in_frame(&self, pc: Address, name: &str) -> Option<Variable> {
         let (function, wanted) = name.rsplit_once("::")?;
         let function = Pattern::new(function);
-        let mut place = self.code_at(pc)?;
+        let mut place = CodePlace::at(self.modules, pc)?;
         let innermost = place.block?;
         let mut level = 0;
         loop {
@@ -261,7 +175,7 @@ impl Symbols {
                         .is_some_and(|name| function.matches(&name))
             };
             if place.frame().into_iter().any(is_it)
-                && let Some(found) = self.find_local(&place, wanted)
+                && let Some(found) = FrameVariables::new(self.types, &place).named(wanted)
             {
                 return Some(Variable {
                     name: name.to_owned(),
@@ -276,7 +190,7 @@ impl Symbols {
     fn find_static_of_function(&self, name: &str) -> Option<Variable> {
         let (function, wanted) = name.rsplit_once("::")?;
         let pattern = Pattern::new(function);
-        for module in self.loaded() {
+        for module in self.modules.iter() {
             for function in module.named(pattern.base()) {
                 let debug = module.debug();
                 if function.kind != NameKind::Function
@@ -307,8 +221,7 @@ impl Symbols {
                             unit,
                             offset: entry.offset(),
                         };
-                        let found = self.unit_variable(
-                            module,
+                        let found = UnitVariables::new(self.types, module).at(
                             die,
                             name.to_owned(),
                             VariableKind::FileStatic,

@@ -1,13 +1,11 @@
 //! The symbols of the ELF symbol tables: what is known without debug information.
 
-use std::path::Path;
-
 use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_TLS};
 use object::{Object, ObjectSymbol, SymbolFlags};
 use tracewire_arch::Architecture;
 
 use super::image::Image;
-use super::kept::{Content, Kept, Key};
+use super::kept::{Cache, Content, Kept, Key};
 use super::{go, mini_debug};
 
 /// Fewer symbols are read in the time that looking for a file takes, in bytes of their tables.
@@ -58,10 +56,10 @@ const LABEL: u8 = 2;
 
 impl ElfSymbols {
     /// The symbols that were kept, else those of the files, which are then kept.
-    pub(crate) fn get(image: &Image, debug: Option<&Image>, folder: Option<&Path>) -> Self {
-        let key = folder
+    pub(crate) fn get(image: &Image, debug: Option<&Image>, cache: Option<&Cache>) -> Self {
+        let key = cache
             .filter(|_| is_large(image, debug))
-            .and_then(|folder| Key::new(folder, Content::Symbols, image, debug));
+            .and_then(|cache| Key::new(cache, Content::Symbols, image, debug));
         if let Some(kept) = key.as_ref().and_then(Key::load).and_then(Self::of_table) {
             return kept;
         }
@@ -227,6 +225,23 @@ impl ElfSymbols {
         let start = by_name.partition_point(|index| name_of(index) < name);
         let end = by_name.partition_point(|index| name_of(index) <= name);
         by_name.get(start..end).unwrap_or(&[]).iter().filter_map(at)
+    }
+
+    /// The symbols whose names a C++ or a Rust compiler has mangled, by their addresses.
+    pub(crate) fn mangled(&self) -> impl Iterator<Item = ElfSymbol<'_>> {
+        let (by_name, entries) = (self.by_name(), self.entries());
+        let index = |index: &[u8; 4]| u32::from_le_bytes(*index) as usize;
+        let before = |end: &'static str| {
+            by_name.partition_point(|at| self.at(index(at)).map_or("", |symbol| symbol.name) < end)
+        };
+        let mut mangled: Vec<usize> = [("_R", "_S"), ("_Z", "_[")]
+            .iter()
+            .filter_map(|(first, end)| by_name.get(before(first)..before(end)))
+            .flatten()
+            .map(index)
+            .collect();
+        mangled.sort_unstable();
+        (mangled.into_iter()).filter_map(|index| Some(self.symbol(entries.get(index)?)))
     }
 
     /// The symbol that covers a link-time address, as GDB's `lookup_minimal_symbol_by_pc_section` prefers: the

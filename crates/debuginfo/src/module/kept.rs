@@ -5,11 +5,13 @@
 //! again. A file that is cut or changed while it is mapped gives wrong answers at worst: each offset and each text is checked where
 //! it is used.
 
+use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gimli::RunTimeEndian;
 use tracewire_mapped_file::SharedBytes;
@@ -57,10 +59,26 @@ impl Content {
     }
 }
 
-/// The file that something of a module is kept in, and what it belongs to.
+/// Where all that is kept is.
+#[derive(Clone, Debug)]
+pub(crate) enum Cache {
+    /// The user's folder, which need not be there.
+    Folder(Arc<Path>),
+    /// Files that are in memory, by their names. None is written.
+    Memory(Arc<HashMap<String, SharedBytes>>),
+}
+
+/// Where something of a module is kept.
+#[derive(Debug)]
+enum Place {
+    File(PathBuf),
+    Memory(Option<SharedBytes>),
+}
+
+/// Where something of a module is kept, and what it belongs to.
 #[derive(Debug)]
 pub(crate) struct Key {
-    path: PathBuf,
+    place: Place,
     content: Content,
     text: String,
 }
@@ -68,7 +86,7 @@ pub(crate) struct Key {
 impl Key {
     /// The key for what is made of a module and its debug file; none for a module without a build id.
     pub(crate) fn new(
-        folder: &Path,
+        cache: &Cache,
         content: Content,
         image: &Image,
         debug: Option<&Image>,
@@ -78,7 +96,12 @@ impl Key {
             .collect();
         let mut text = id.clone();
         for file in std::iter::once(image).chain(debug) {
-            let metadata = fs::metadata(&file.path).ok()?;
+            let metadata = match (fs::metadata(&file.path), cache) {
+                (Ok(metadata), _) => metadata,
+                // The module may be in memory, too.
+                (Err(_), Cache::Memory(_)) => continue,
+                (Err(_), Cache::Folder(_)) => return None,
+            };
             text += &format!(
                 " {} {}.{:09} {}",
                 metadata.len(),
@@ -89,8 +112,13 @@ impl Key {
         }
         // The name of a file may not be of any length.
         let name: String = id.chars().take(64).collect();
+        let name = format!("{name}.{}", content.extension());
+        let place = match cache {
+            Cache::Folder(folder) => Place::File(folder.join(name)),
+            Cache::Memory(files) => Place::Memory(files.get(&name).cloned()),
+        };
         Some(Self {
-            path: folder.join(format!("{name}.{}", content.extension())),
+            place,
             content,
             text,
         })
@@ -98,13 +126,10 @@ impl Key {
 
     /// What was kept, if it is this key's.
     pub(crate) fn load(&self) -> Option<Kept> {
-        let file = File::open(&self.path).ok()?;
-        let metadata = file.metadata().ok()?;
-        let is_own = metadata.uid() == 0 || metadata.uid() == own_user()?;
-        if !is_own || !metadata.is_file() || metadata.len() > LONGEST {
-            return None;
-        }
-        let bytes = SharedBytes::of_file(file, &self.path).ok()?;
+        let bytes = match &self.place {
+            Place::File(path) => mapped(path)?,
+            Place::Memory(bytes) => bytes.clone()?,
+        };
         let start = content_start(&bytes, self.content, &self.text)?;
         let end = bytes.len().checked_sub(size_of::<u32>())?;
         Some(Kept { bytes, start, end })
@@ -112,8 +137,10 @@ impl Key {
 
     /// Keeps content. A folder that cannot be written to means that nothing is kept, and is no error.
     pub(crate) fn store(&self, content: &[u8]) {
-        if let Some(bytes) = self.whole(content) {
-            let _ = self.write(&bytes);
+        if let Place::File(path) = &self.place
+            && let Some(bytes) = self.whole(content)
+        {
+            let _ = self.write(path, &bytes);
         }
     }
 
@@ -129,15 +156,13 @@ impl Key {
     }
 
     /// Writes a file beside its name and renames it.
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let folder = self.path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         let mut maker = DirBuilder::new();
         maker.recursive(true).mode(0o700).create(folder)?;
         let extension = self.content.extension();
         let process = std::process::id();
-        let temporary = self
-            .path
-            .with_extension(format!("{extension}.{process}.part"));
+        let temporary = path.with_extension(format!("{extension}.{process}.part"));
         let made = || -> io::Result<()> {
             let mut options = OpenOptions::new();
             let mut file = options
@@ -146,11 +171,22 @@ impl Key {
                 .mode(0o600)
                 .open(&temporary)?;
             file.write_all(bytes)?;
-            fs::rename(&temporary, &self.path)
+            fs::rename(&temporary, path)
         };
         made().inspect_err(|_| drop(fs::remove_file(&temporary)))?;
-        prune(folder, &self.path)
+        prune(folder, path)
     }
+}
+
+/// A file that was kept, if nobody else has written it.
+fn mapped(path: &Path) -> Option<SharedBytes> {
+    let file = File::open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    let is_own = metadata.uid() == 0 || metadata.uid() == own_user()?;
+    if !is_own || !metadata.is_file() || metadata.len() > LONGEST {
+        return None;
+    }
+    SharedBytes::of_file(file, path).ok()
 }
 
 /// Where the content begins in a whole file of a key; none for a file that is damaged or of another key.
@@ -237,7 +273,7 @@ mod tests {
 
     fn key(folder: &Path, text: &str) -> Key {
         Key {
-            path: folder.join("a/b.names"),
+            place: Place::File(folder.join("a/b.names")),
             content: Content::Names,
             text: text.to_owned(),
         }
@@ -286,10 +322,29 @@ mod tests {
         assert_eq!(left, 1);
         // A folder that cannot be made is no error.
         let below_a_file = Key {
-            path: folder.path().join("a/b.names/c.names"),
+            place: Place::File(folder.path().join("a/b.names/c.names")),
             ..key("")
         };
         below_a_file.store(b"content");
+    }
+
+    #[test]
+    fn bytes_in_memory_are_read_as_a_file() {
+        let bytes = key(Path::new("/"), "key").whole(b"content");
+        let bytes = bytes.expect("it is short");
+        let load = |text: &str, bytes: Option<&[u8]>| {
+            let key = Key {
+                place: Place::Memory(bytes.map(|bytes| bytes.to_vec().into())),
+                content: Content::Names,
+                text: text.to_owned(),
+            };
+            key.store(b"nowhere");
+            key.load().map(|kept| kept.content().to_vec())
+        };
+        assert_eq!(load("key", Some(&bytes)).as_deref(), Some(&b"content"[..]));
+        assert_eq!(load("other", Some(&bytes)), None);
+        assert_eq!(load("key", Some(&bytes[1..])), None);
+        assert_eq!(load("key", None), None);
     }
 
     #[test]
@@ -299,7 +354,8 @@ mod tests {
         let key = key(folder.path(), "key");
         key.store(b"content");
         assert!(key.load().is_some());
-        if std::os::unix::fs::chown(&key.path, Some(NOBODY), None).is_err() {
+        let path = folder.path().join("a/b.names");
+        if std::os::unix::fs::chown(path, Some(NOBODY), None).is_err() {
             eprintln!("not tried with another user's file: only root can make one");
             return;
         }

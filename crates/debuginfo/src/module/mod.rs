@@ -10,6 +10,7 @@ pub(crate) mod kept;
 pub(crate) mod known_names;
 mod marker;
 mod mini_debug;
+mod read_files;
 mod sections;
 
 use std::collections::HashSet;
@@ -22,9 +23,11 @@ use tracewire_model::Address;
 pub use debug_file::DebugFileSource;
 pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols, code_address};
 pub(crate) use image::{Image, Reader};
+pub(crate) use kept::Cache;
 use kept::{Content, Key};
 use known_names::{Kind, KnownNames};
 pub(crate) use marker::MarkerNote;
+pub use read_files::ReadFiles;
 pub(crate) use sections::Sections;
 
 use crate::dwarf::DebugInformation;
@@ -101,8 +104,8 @@ struct Contents {
     frames: OnceLock<FrameTables>,
     /// Where debug information can be had that is not on this machine.
     debug_files: OnceLock<Arc<dyn DebugFileSource>>,
-    /// The folder in which names are kept.
-    cache: OnceLock<Arc<Path>>,
+    /// Where what was read is kept.
+    cache: OnceLock<Cache>,
     known_names: OnceLock<Option<KnownNames>>,
 }
 
@@ -135,9 +138,9 @@ impl ModuleFile {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Keeps the names of large debug information in a folder, and uses those that were kept.
-    pub(crate) fn keep_names(&self, folder: &Arc<Path>) {
-        self.0.cache.get_or_init(|| Arc::clone(folder));
+    /// Keeps what is read of a large file, and uses what was kept.
+    pub(crate) fn keep_in(&self, cache: &Cache) {
+        self.0.cache.get_or_init(|| cache.clone());
     }
 
     /// Has debug information that is not on this machine come from a source. Nothing of the file may have been asked by then.
@@ -240,12 +243,7 @@ impl Contents {
         {
             return None;
         }
-        Key::new(self.cache()?, content, &self.image, debug)
-    }
-
-    /// The folder in which what was read is kept.
-    fn cache(&self) -> Option<&Path> {
-        self.cache.get().map(|folder| &**folder)
+        Key::new(self.cache.get()?, content, &self.image, debug)
     }
 
     /// The names of the debug information, where they are kept.
@@ -364,7 +362,7 @@ impl Module {
     pub(crate) fn elf_symbols(&self) -> &ElfSymbols {
         let file = &*self.file.0;
         file.elf_symbols
-            .get_or_init(|| ElfSymbols::get(&file.image, file.debug_image(), file.cache()))
+            .get_or_init(|| ElfSymbols::get(&file.image, file.debug_image(), file.cache.get()))
     }
 
     pub(crate) fn elf_symbol_at(&self, address: u64) -> Option<ElfSymbol<'_>> {

@@ -12,8 +12,8 @@ use tracewire_model::Address;
 use crate::dwarf::Die;
 use crate::dwarf::block::{Block, BlockKind, BlockTree};
 use crate::module::Module;
+use crate::modules::Modules;
 use crate::scope::Scope;
-use crate::symbols::Symbols;
 
 use super::line::is_named;
 use super::prologue::Prologue;
@@ -62,15 +62,15 @@ pub(super) fn of_function(module: &Module, address: u64, function: Die) -> u32 {
 }
 
 /// The frame at an address of the function that another frame is of.
-pub(crate) fn same_function(symbols: &Symbols, scope: Scope, pc: Address) -> Option<Scope> {
-    let module = symbols.module_with(scope.pc)?;
+pub(crate) fn same_function(modules: &Modules, scope: Scope, pc: Address) -> Option<Scope> {
+    let module = modules.at(scope.pc)?;
     let frames = Frames::at(module, module.unbiased(scope.pc))?;
     let (_, block) = frames.iter().find(|(level, _)| *level == scope.level)?;
     let function = block.origin.unwrap_or(Die {
         unit: frames.unit,
         offset: block.offset,
     });
-    let there = symbols.module_with(pc)?;
+    let there = modules.at(pc)?;
     if there.info.id != module.info.id {
         return None;
     }

@@ -1,40 +1,36 @@
 //! Locations that name functions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use gimli::constants;
 
 use crate::dwarf::block::{Block, BlockKind, BlockTree};
 use crate::dwarf::index::{Name, NameKind};
-use crate::dwarf::name::{
-    Pattern, components, parameters, without_parameters, without_return_type,
-};
-use crate::dwarf::parameters::same_parameters;
+use crate::dwarf::name::{Pattern, without_parameters, without_return_type};
 use crate::dwarf::{DebugInformation, Die};
 use crate::error::LocationError;
 use crate::location::ResolvedLocation;
 use crate::lookup::elf_symbols_named;
 use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
 use crate::scope::Scope;
-use crate::symbols::Symbols;
-use crate::types::base::canonical_c_name;
-use crate::types::{Language, ReferenceKind, Type, TypeId};
+use crate::types::Language;
 
 use super::prologue::Prologue;
-use super::{frame, readable};
+use super::signature::Signatures;
+use super::{Resolution, frame, readable};
 
 const FUNCTIONS: &[NameKind] = &[NameKind::Function, NameKind::AbstractFunction];
 
 /// How many near names an error tells.
 const MOST_NEAR: usize = 3;
 
-impl Symbols {
+impl Resolution<'_> {
     pub(crate) fn resolve_function(
         &self,
         name: &str,
         whole: bool,
     ) -> Result<Vec<ResolvedLocation>, LocationError> {
-        let modules: Vec<&Module> = self.loaded().collect();
+        let modules: Vec<&Module> = self.modules.iter().collect();
         self.resolve_function_in(&modules, name, whole)
     }
 
@@ -70,21 +66,27 @@ impl Symbols {
         // In Rust GDB wants the whole name; a part of it is enough here if nothing is called that.
         let mut partly = Vec::new();
         let mut indirect = false;
+        let mut elsewhere = false;
+        let signatures = Signatures::new(self.types);
         for &module in modules {
             let base = linkage_name
                 .as_ref()
                 .map_or(pattern.base(), |(pattern, _)| pattern.base());
-            for name in module.named(base) {
+            let named = module.named(base);
+            let linked = (linkage_name.as_ref()).map(|(_, wanted)| linked(module, &named, wanted));
+            for name in named {
                 let debug = module.debug();
                 if !FUNCTIONS.contains(&name.kind) {
                     continue;
                 }
+                if linked
+                    .as_ref()
+                    .is_some_and(|linked| !linked.contains(&name.die()))
+                {
+                    continue;
+                }
                 let qualified = debug.index().qualified(debug, &name);
-                let wanted = match linkage_name {
-                    Some((_, wanted)) => has_linkage_name(module, name.die(), wanted),
-                    None => self.matches(module, &name, &qualified, &pattern),
-                };
-                if !wanted {
+                if linked.is_none() && !signatures.matches(module, &name, &qualified, &pattern) {
                     continue;
                 }
                 let rust = debug.facts(name.die().unit).language == Language::Rust;
@@ -96,7 +98,9 @@ impl Symbols {
                 if name.kind == NameKind::Function {
                     places.extend(function_entry(module, name.die(), &qualified));
                 }
-                places.extend(copies(module, name.die(), &qualified));
+                let copies = Copies::of(module, name.die(), &qualified);
+                elsewhere |= copies.has_rest;
+                places.extend(copies.places);
             }
             let symbols = elf_symbols_named(module, &pattern);
             let functions = symbols
@@ -115,8 +119,7 @@ impl Symbols {
             }
             for symbol in module.indirect_functions(name.trim_start_matches("::")) {
                 indirect = true;
-                let selected = self.selected.get(&module.biased(symbol.address));
-                for &selected in selected.into_iter().flatten() {
+                for selected in self.selected.of(module.biased(symbol.address)) {
                     found.push(implementation(
                         module,
                         module.unbiased(selected),
@@ -140,6 +143,11 @@ impl Symbols {
             let modules = modules.iter();
             found.extend(modules.flat_map(|module| with_linkage_name(module, name)));
         }
+        // GDB resolves the name to all of its places, and reads the actions at each.
+        elsewhere |= found.iter().any(|location| location.elsewhere_in_gdb);
+        for location in &mut found {
+            location.elsewhere_in_gdb |= elsewhere;
+        }
         if !found.is_empty() {
             return Ok(found);
         }
@@ -154,7 +162,7 @@ impl Symbols {
                 function,
             });
         }
-        let mut near = if self.may_suggest() {
+        let mut near = if self.suggestions.may_suggest() {
             printed.near(modules)
         } else {
             Vec::new()
@@ -166,7 +174,7 @@ impl Symbols {
             name: name.to_owned(),
             searched: match modules {
                 [module] => module.info.path.display().to_string(),
-                _ => self.searched(),
+                _ => self.modules.searched(),
             },
             near,
         })
@@ -180,9 +188,10 @@ impl Symbols {
         function: &str,
     ) -> Result<Vec<ResolvedLocation>, LocationError> {
         let pattern = Pattern::new(function);
+        let signatures = Signatures::new(self.types);
         let mut found = Vec::new();
         let mut file_found = false;
-        for module in self.loaded() {
+        for module in self.modules.iter() {
             let units = super::line::units_with_file(module, file);
             file_found |= !units.is_empty();
             for name in module.named(pattern.base()) {
@@ -191,7 +200,7 @@ impl Symbols {
                     continue;
                 }
                 let qualified = debug.index().qualified(debug, &name);
-                if self.matches(module, &name, &qualified, &pattern) {
+                if signatures.matches(module, &name, &qualified, &pattern) {
                     found.extend(function_entry(module, name.die(), &qualified));
                 }
             }
@@ -209,108 +218,14 @@ impl Symbols {
         })
     }
 
-    /// Whether a function of the index is one that a pattern names.
-    fn matches(&self, module: &Module, name: &Name, qualified: &str, pattern: &Pattern) -> bool {
-        let debug = module.debug();
-        if !pattern.matches(qualified) {
-            return false;
-        }
-        if pattern.parameters().is_empty() || debug.facts(name.die().unit).language != Language::Cpp
-        {
-            return true;
-        }
-        let own = debug
-            .entry(name.die())
-            .and_then(|entry| debug.linkage_name(name.die().unit, &entry))
-            .and_then(|linkage_name| demangle::demangle(&linkage_name));
-        let own = match &own {
-            Some(own) => components(own)
-                .last()
-                .map(|last| parameters(last).to_owned()),
-            // A function of one unit alone has no linker's name.
-            None => Some(self.parameter_list(module, name.die())),
-        };
-        let expand = |name: &str| self.type_named(module, name);
-        own.is_some_and(|own| same_parameters(&own, pattern.parameters(), &expand))
-    }
-
-    /// The parameters of a function as C++ writes them, from their types.
-    fn parameter_list(&self, module: &Module, die: Die) -> String {
-        let debug = module.debug();
-        let types: Vec<String> = debug
-            .children(die)
-            .iter()
-            .filter(|child| child.tag() == constants::DW_TAG_formal_parameter)
-            .filter(|child| {
-                debug
-                    .attribute_of(die.unit, child, constants::DW_AT_artificial)
-                    .is_none()
-            })
-            .map(|child| self.cpp_type(self.type_id_of(module, die.unit, child), 0))
-            .collect();
-        format!("({})", types.join(","))
-    }
-
-    /// What a name of a type stands for in a module: the type of a typedef, the whole name of a class or an enumeration.
-    fn type_named(&self, module: &Module, name: &str) -> Option<String> {
-        let debug = module.debug();
-        let pattern = Pattern::new(name);
-        let types = |name: &&Name| name.kind.is_type() && name.kind != NameKind::BaseType;
-        let named = debug.named(pattern.base());
-        let found = named
-            .iter()
-            .filter(types)
-            .find(|name| pattern.matches(&debug.index().qualified(debug, name)))?;
-        let whole = self.cpp_type(self.type_id(module, found.die()), 0);
-        (!whole.is_empty() && whole != name).then_some(whole)
-    }
-
-    /// A type in the demangler's way: what qualifies stands behind.
-    fn cpp_type(&self, type_id: TypeId, depth: usize) -> String {
-        if depth > 32 {
-            return String::new();
-        }
-        let inner = |target| self.cpp_type(target, depth + 1);
-        match &*self.type_of(type_id) {
-            Type::Void => "void".to_owned(),
-            Type::Base { name, .. } | Type::Unknown { name, .. } => {
-                canonical_c_name(name).map_or_else(|| name.clone(), str::to_owned)
-            }
-            Type::Pointer { target, .. } => format!("{}*", inner(*target)),
-            Type::Reference {
-                target,
-                kind: ReferenceKind::LValue,
-                ..
-            } => format!("{}&", inner(*target)),
-            Type::Reference { target, .. } => format!("{}&&", inner(*target)),
-            Type::Array { element, .. } => format!("{}[]", inner(*element)),
-            Type::Structure { name, .. } | Type::Enumeration { name, .. } => {
-                name.clone().unwrap_or_default()
-            }
-            Type::Typedef { target, .. } => inner(*target),
-            Type::Qualified { qualifier, target } => format!("{} {qualifier}", inner(*target)),
-            Type::Function {
-                returns,
-                parameters,
-                ..
-            } => {
-                let parameters: Vec<String> = parameters.iter().map(|one| inner(*one)).collect();
-                format!("{}({})", inner(*returns), parameters.join(","))
-            }
-            Type::MemberPointer { class, target, .. } => {
-                format!("{} {}::*", inner(*target), inner(*class))
-            }
-        }
-    }
-
     /// Names of functions close to one that is not there.
     fn near_functions(&self, pattern: &Pattern) -> Vec<String> {
-        if !self.may_suggest() {
+        if !self.suggestions.may_suggest() {
             return Vec::new();
         }
         let wanted = pattern.base();
         let mut near: Vec<(f64, String)> = Vec::new();
-        for module in self.loaded() {
+        for module in self.modules.iter() {
             near.extend(
                 module
                     .debug()
@@ -349,39 +264,32 @@ pub(crate) fn best(names: impl Iterator<Item = (f64, String)>) -> Vec<String> {
         .collect()
 }
 
-/// Whether a function has a linker's name, or an entry has that completes it: of a constructor that is only ever
+/// The entries among some that have a linker's name, and those that such entries complete: of a constructor that is only ever
 /// inlined, the linker's name is given beside the entry that its copies come from.
-fn has_linkage_name(module: &Module, die: Die, wanted: &str) -> bool {
-    let debug = module.debug();
-    let Some(entry) = debug.entry(die) else {
-        return false;
-    };
-    if debug.linkage_name(die.unit, &entry).as_deref() == Some(wanted) {
-        return true;
+fn linked(module: &Module, named: &[Name], wanted: &str) -> HashSet<Die> {
+    let mut linked = HashSet::new();
+    if named.is_empty() {
+        return linked;
     }
-    let Some(plain) = debug.name(die.unit, &entry) else {
-        return false;
-    };
-    debug.named(&plain).into_iter().any(|other| {
-        debug.entry(other.die()).is_some_and(|entry| {
-            debug.origin(other.die().unit, &entry) == Some(die)
-                && debug.linkage_name(other.die().unit, &entry).as_deref() == Some(wanted)
-        })
-    })
+    let debug = module.debug();
+    for die in named.iter().map(Name::die) {
+        let Some(entry) = debug.entry(die) else {
+            continue;
+        };
+        if debug.linkage_name(die.unit, &entry).as_deref() == Some(wanted) {
+            linked.insert(die);
+            linked.extend(debug.origin(die.unit, &entry));
+        }
+    }
+    linked
 }
 
-/// The places of the functions of a module that have a linker's name. All functions are looked at.
+/// The places of the functions of a module that have a linker's name.
 fn with_linkage_name(module: &Module, wanted: &str) -> Vec<ResolvedLocation> {
     let debug = module.debug();
     let mut found = Vec::new();
-    let functions = (debug.index().iter()).filter(|name| FUNCTIONS.contains(&name.kind));
-    for name in functions {
+    for name in debug.functions_linked_as(wanted) {
         let die = name.die();
-        let linkage_name =
-            (debug.entry(die)).and_then(|entry| debug.linkage_name(die.unit, &entry));
-        if linkage_name.as_deref() != Some(wanted) {
-            continue;
-        }
         let qualified = debug.index().qualified(debug, &name);
         if name.kind == NameKind::Function {
             found.extend(function_entry(module, die, &qualified));
@@ -401,23 +309,40 @@ pub(super) fn function_entry(module: &Module, die: Die, name: &str) -> Option<Re
 
 /// The places of the inlined copies of a function.
 pub(super) fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocation> {
-    let debug = module.debug();
-    let mut found = Vec::new();
-    for unit in debug.index().units_with_copies(die) {
-        let tree = debug.blocks(unit);
-        let copies = (tree.blocks.iter())
-            .filter(|block| block.kind == BlockKind::Inlined && block.origin == Some(die))
-            .filter(|copy| !is_rest(debug, unit, &tree, copy));
-        found.extend(copies.map(|copy| {
-            let location = at_entry(module, copy.entered_at(), name, Some(die));
-            let of_gdb = Prologue::new(module).function_start(copy.entry());
-            ResolvedLocation {
-                elsewhere_in_gdb: location.address != module.biased(of_gdb),
-                ..location
+    Copies::of(module, die, name).places
+}
+
+/// The inlined copies of a function.
+struct Copies {
+    places: Vec<ResolvedLocation>,
+    /// Whether there are others, which are within the function itself. To GDB they are copies like all.
+    has_rest: bool,
+}
+
+impl Copies {
+    fn of(module: &Module, die: Die, name: &str) -> Self {
+        let debug = module.debug();
+        let mut places = Vec::new();
+        let mut has_rest = false;
+        for unit in debug.index().units_with_copies(die) {
+            let tree = debug.blocks(unit);
+            let copies = (tree.blocks.iter())
+                .filter(|block| block.kind == BlockKind::Inlined && block.origin == Some(die));
+            for copy in copies {
+                if is_rest(debug, unit, &tree, copy) {
+                    has_rest = true;
+                    continue;
+                }
+                let location = at_entry(module, copy.entered_at(), name, Some(die));
+                let of_gdb = Prologue::new(module).function_start(copy.entry());
+                places.push(ResolvedLocation {
+                    elsewhere_in_gdb: location.address != module.biased(of_gdb),
+                    ..location
+                });
             }
-        }));
+        }
+        Self { places, has_rest }
     }
-    found
 }
 
 /// Whether a copy is of the rest that GCC has split off a function, and within the function's beginning: it is a copy of the

@@ -2,17 +2,16 @@
 
 use std::collections::HashSet;
 
-use crate::dwarf::line::FileLines;
+use crate::dwarf::line::{FileLines, names_file};
 use crate::error::LocationError;
 use crate::function::block_name;
 use crate::location::ResolvedLocation;
 use crate::module::Module;
 use crate::module::known_names::Kind;
-use crate::symbols::Symbols;
 
-use super::frame;
 use super::function::{best, located};
 use super::prologue::Prologue;
+use super::{Resolution, frame};
 
 /// One line table entry for the line asked for; the address is a link-time one.
 struct Found<'a> {
@@ -22,7 +21,7 @@ struct Found<'a> {
     address: u64,
 }
 
-impl Symbols {
+impl Resolution<'_> {
     /// Every place of a line: GDB's `create_sals_line_offset`. Where the line has no code, the next line that has.
     pub(crate) fn resolve_line(
         &self,
@@ -32,7 +31,7 @@ impl Symbols {
         let mut places = Vec::new();
         let mut next_line = None;
         let mut file_found = false;
-        for module in self.loaded() {
+        for module in self.modules.iter() {
             for unit in units_with_file(module, file) {
                 file_found = true;
                 let lines = module.debug().lines(unit);
@@ -55,7 +54,7 @@ impl Symbols {
         let mut line = line;
         if places.is_empty() {
             line = next_line.ok_or_else(no_line)?;
-            for module in self.loaded() {
+            for module in self.modules.iter() {
                 for unit in units_with_file(module, file) {
                     let lines = module.debug().lines(unit);
                     for lines in lines.files.iter().filter(|lines| is_named(lines, file)) {
@@ -121,7 +120,7 @@ impl Symbols {
 
     pub(crate) fn no_file(&self, file: &str) -> LocationError {
         let mut names = HashSet::new();
-        for module in self.loaded() {
+        for module in self.modules.iter() {
             let debug = module.debug();
             for unit in 0..debug.unit_count() {
                 for (name, _) in debug.file_names(unit).iter() {
@@ -130,14 +129,15 @@ impl Symbols {
             }
         }
         let modules = self
-            .loaded()
+            .modules
+            .iter()
             .map(|module| module.info.path.display().to_string());
         names.extend(modules);
         let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
         let wanted = last(file);
         LocationError::NoFile {
             name: file.to_owned(),
-            searched: self.searched(),
+            searched: self.modules.searched(),
             near: best(names.into_iter().filter_map(|name| {
                 let short = last(&name);
                 Some((crate::dwarf::nearness(&wanted, &short)?, short))
@@ -193,28 +193,4 @@ pub(crate) fn units_with_file(module: &Module, file: &str) -> Vec<usize> {
 
 pub(super) fn is_named(lines: &FileLines, file: &str) -> bool {
     names_file(&lines.name, file) || names_file(&lines.path, file)
-}
-
-/// Whether a file asked for is this one: the whole path, or its last parts.
-pub(crate) fn names_file(path: &str, wanted: &str) -> bool {
-    let wanted = wanted.strip_prefix("./").unwrap_or(wanted);
-    match path.strip_suffix(wanted) {
-        Some("") => true,
-        Some(before) => !wanted.starts_with('/') && before.ends_with('/'),
-        None => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::names_file;
-
-    #[test]
-    fn files_are_named_by_their_last_parts() {
-        assert!(names_file("/src/a/main.c", "main.c"));
-        assert!(names_file("/src/a/main.c", "a/main.c"));
-        assert!(names_file("main.c", "./main.c"));
-        assert!(!names_file("/src/domain.c", "main.c"));
-        assert!(!names_file("/x/src/main.c", "/src/main.c"));
-    }
 }

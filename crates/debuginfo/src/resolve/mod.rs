@@ -5,53 +5,30 @@ pub(crate) mod frame;
 pub(crate) mod function;
 pub(crate) mod line;
 pub(crate) mod matching;
+pub(crate) mod name_pattern;
 mod parse;
 pub(crate) mod place;
 mod prologue;
 mod readable;
+mod signature;
+mod suggestions;
+
+pub(crate) use suggestions::Suggestions;
 
 use tracewire_model::Address;
 
+use crate::code_place::CodePlace;
 use crate::dwarf::name::Pattern;
 use crate::error::LocationError;
+use crate::function::{self as functions, source_place};
+use crate::indirect::Selected;
 use crate::location::{FunctionPlace, ResolvedLocation};
+use crate::lookup::Lookup;
+use crate::markers;
 use crate::module::{ElfSymbolKind, Module};
-use crate::symbols::Symbols;
+use crate::modules::Modules;
+use crate::types::Types;
 use parse::{AddressForm, Form};
-
-/// The indirect functions that a location may name: in which modules, and which.
-pub(crate) fn indirect_functions(symbols: &Symbols, location: &str) -> Vec<Address> {
-    let of_module = |module: &Module, name: &str| {
-        let functions = module.indirect_functions(name);
-        let resolvers = functions.iter().map(|symbol| module.biased(symbol.address));
-        resolvers.collect::<Vec<_>>()
-    };
-    match parse::parse(location) {
-        Ok(Form::Function { name, .. }) => symbols
-            .loaded()
-            .flat_map(|module| of_module(module, name.trim_start_matches("::")))
-            .collect(),
-        Ok(Form::FileFunction(file, name)) => (symbols.modules_named(&file).into_iter())
-            .flat_map(|module| of_module(module, &name))
-            .collect(),
-        Ok(Form::Pattern { within, pattern }) => {
-            let Ok(place) = symbols.places_named(within.as_deref()) else {
-                return Vec::new();
-            };
-            let mut found = Vec::new();
-            for module in place.modules.iter().filter(|_| place.file.is_none()) {
-                let names: std::collections::BTreeSet<&str> = (module.elf_symbols().iter())
-                    .filter(|symbol| symbol.kind == ElfSymbolKind::IndirectFunction)
-                    .map(|symbol| symbol.name)
-                    .filter(|name| pattern.matches(name))
-                    .collect();
-                found.extend(names.into_iter().flat_map(|name| of_module(module, name)));
-            }
-            found
-        }
-        _ => Vec::new(),
-    }
-}
 
 /// Whether a location is a pattern of names: wildcards, or a regular expression.
 #[must_use]
@@ -68,8 +45,30 @@ pub fn names_functions(location: &str) -> bool {
     )
 }
 
-impl Symbols {
-    pub(crate) fn resolve_location(
+/// Finds the places that locations name.
+pub(crate) struct Resolution<'a> {
+    types: Types<'a>,
+    modules: &'a Modules,
+    selected: &'a Selected,
+    suggestions: &'a Suggestions,
+}
+
+impl<'a> Resolution<'a> {
+    pub(crate) const fn new(
+        types: Types<'a>,
+        selected: &'a Selected,
+        suggestions: &'a Suggestions,
+    ) -> Self {
+        Self {
+            types,
+            modules: types.modules(),
+            selected,
+            suggestions,
+        }
+    }
+
+    /// The places that a location names, by address; at least one.
+    pub(crate) fn places(
         &self,
         location: &str,
         default_file: Option<&str>,
@@ -81,7 +80,7 @@ impl Symbols {
             Form::Line(line) => {
                 let own = match default_file {
                     Some(file) => Some(file.to_owned()),
-                    None => self.default_file(),
+                    None => functions::default_file(self.modules),
                 };
                 let file = own.ok_or(LocationError::NoDefaultFile { line })?;
                 self.resolve_line(&file, line)?
@@ -95,8 +94,8 @@ impl Symbols {
                 other => other?,
             },
             Form::FileFunction(file, function) => match self.resolve_in_file(&file, &function) {
-                Err(LocationError::NoFile { .. }) if !self.modules_named(&file).is_empty() => {
-                    self.resolve_in_modules(&self.modules_named(&file), &function)?
+                Err(LocationError::NoFile { .. }) if !self.modules.named(&file).is_empty() => {
+                    self.resolve_in_modules(&self.modules.named(&file), &function)?
                 }
                 other => other?,
             },
@@ -113,6 +112,41 @@ impl Symbols {
         Ok(found)
     }
 
+    /// The resolvers of the indirect functions that a location may name.
+    pub(crate) fn indirect_functions(&self, location: &str) -> Vec<Address> {
+        let of_module = |module: &Module, name: &str| {
+            let functions = module.indirect_functions(name);
+            let resolvers = functions.iter().map(|symbol| module.biased(symbol.address));
+            resolvers.collect::<Vec<_>>()
+        };
+        match parse::parse(location) {
+            Ok(Form::Function { name, .. }) => self
+                .modules
+                .iter()
+                .flat_map(|module| of_module(module, name.trim_start_matches("::")))
+                .collect(),
+            Ok(Form::FileFunction(file, name)) => (self.modules.named(&file).into_iter())
+                .flat_map(|module| of_module(module, &name))
+                .collect(),
+            Ok(Form::Pattern { within, pattern }) => {
+                let Ok(place) = self.places_named(within.as_deref()) else {
+                    return Vec::new();
+                };
+                let mut found = Vec::new();
+                for module in place.modules.iter().filter(|_| place.file.is_none()) {
+                    let names: std::collections::BTreeSet<&str> = (module.elf_symbols().iter())
+                        .filter(|symbol| symbol.kind == ElfSymbolKind::IndirectFunction)
+                        .map(|symbol| symbol.name)
+                        .filter(|name| pattern.matches(name))
+                        .collect();
+                    found.extend(names.into_iter().flat_map(|name| of_module(module, name)));
+                }
+                found
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// `*0x1234`, `*main+4`, `*&main`.
     fn resolve_address(
         &self,
@@ -122,7 +156,7 @@ impl Symbols {
         let of_function = matches!(form.base, parse::AddressBase::Name(_));
         let base = match form.base {
             parse::AddressBase::Number(number) => number,
-            parse::AddressBase::Name(name) => match self.lookup_function(None, &name) {
+            parse::AddressBase::Name(name) => match Lookup::new(self.types, None).function(&name) {
                 Some((address, _)) => address.0,
                 None => {
                     return Err(match self.resolve_function(&name, false) {
@@ -139,7 +173,7 @@ impl Symbols {
         let mut located = self.located(Address(base.wrapping_add_signed(form.offset)));
         // `*f+4` is a place of `f`, whatever has been inlined there.
         if of_function
-            && let Some(place) = self.code_at(located.address)
+            && let Some(place) = CodePlace::at(self.modules, located.address)
             && place
                 .function()
                 .map(|function| place.module.biased(function.entry()))
@@ -152,7 +186,7 @@ impl Symbols {
 
     /// An address as a location, with what is known of it.
     fn located(&self, address: Address) -> ResolvedLocation {
-        let place = self.read_place(address);
+        let place = source_place(self.modules, address);
         ResolvedLocation {
             address,
             function: place.as_ref().and_then(|place| place.function.clone()),
@@ -160,7 +194,10 @@ impl Symbols {
             file: place.as_ref().and_then(|place| place.file.clone()),
             line: place.as_ref().map_or(0, |place| place.line),
             module: place.map_or_else(
-                || self.module_at(address).unwrap_or(crate::ModuleId(0)),
+                || {
+                    let module = self.modules.at(address);
+                    module.map_or(crate::ModuleId(0), |module| module.info.id)
+                },
                 |place| place.module,
             ),
             known_to_gdb: true,
@@ -172,7 +209,7 @@ impl Symbols {
 
     /// `provider:name`, or a name of any provider.
     fn resolve_marker(&self, wanted: &str) -> Result<Vec<ResolvedLocation>, LocationError> {
-        let all = self.markers();
+        let all = markers::all(self.modules);
         let (provider, name) = match wanted.rsplit_once([':', '/']) {
             Some((provider, name)) => (Some(provider), name),
             None => (None, wanted),
@@ -184,8 +221,9 @@ impl Symbols {
         };
         let of_file = |module| {
             file.is_none_or(|file| {
-                self.module(module)
-                    .is_some_and(|info| info.path.ends_with(file))
+                self.modules
+                    .get(module)
+                    .is_some_and(|module| module.info.path.ends_with(file))
             })
         };
         let found: Vec<ResolvedLocation> = all
@@ -206,7 +244,7 @@ impl Symbols {
                 .map(|marker| format!("{}:{}", marker.provider, marker.name));
             return Err(LocationError::NoMarker {
                 name: wanted.to_owned(),
-                searched: self.searched(),
+                searched: self.modules.searched(),
                 near: function::best(names.filter_map(|full| {
                     let short = full.rsplit(':').next().unwrap_or(&full).to_owned();
                     let nearness = crate::dwarf::nearness(wanted, &full)
@@ -220,7 +258,7 @@ impl Symbols {
 
     fn file_of_function(&self, name: &str) -> Option<String> {
         let pattern = Pattern::new(name);
-        self.loaded().find_map(|module| {
+        self.modules.iter().find_map(|module| {
             module.named(pattern.base()).into_iter().find_map(|found| {
                 let debug = module.debug();
                 let function = found.kind == crate::dwarf::index::NameKind::Function
@@ -228,22 +266,8 @@ impl Symbols {
                 if !function {
                     return None;
                 }
-                crate::function::declared_at(debug, found.die()).0
+                functions::declared_at(debug, found.die()).0
             })
         })
-    }
-
-    /// The modules, for a message.
-    pub(crate) fn searched(&self) -> String {
-        let names: Vec<String> = self
-            .loaded()
-            .map(|module| module.info.path.display().to_string())
-            .collect();
-        match names.as_slice() {
-            [] => "any program: none is loaded".to_owned(),
-            [one] => one.clone(),
-            [first, rest @ ..] if rest.len() == 1 => format!("{first} or one library"),
-            [first, rest @ ..] => format!("{first} or its {} libraries", rest.len()),
-        }
     }
 }

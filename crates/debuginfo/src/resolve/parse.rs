@@ -1,6 +1,6 @@
 //! The forms of a location.
 
-use super::matching::NamePattern;
+use super::name_pattern::NamePattern;
 use crate::error::LocationError;
 
 /// A location, taken apart.

@@ -5,19 +5,19 @@
 
 use gimli::{AttributeValue, Operation, constants};
 
+use crate::code_place::CodePlace;
 use crate::dwarf::location::Finder;
 use crate::dwarf::{DebugInformation, Die, Entry};
 use crate::location::{FunctionPlace, ResolvedLocation};
 use crate::location_expression::{LocationExpression, VariableLocation};
 use crate::module::{Module, demangle};
-use crate::symbols::Symbols;
 use crate::variables::declared;
 
-use super::frame;
 use super::function::located;
 use super::prologue::Prologue;
+use super::{Resolution, frame};
 
-impl Symbols {
+impl Resolution<'_> {
     /// Leaves out the rests that were split off functions, and moves the others to where a tracepoint on a function is to go.
     pub(super) fn settle(
         &self,
@@ -42,7 +42,7 @@ impl Symbols {
 
     /// The linker's name of the function that a location is, and no copy of.
     fn symbol_of(&self, location: &ResolvedLocation) -> Option<&str> {
-        let module = self.module_of(location.module)?;
+        let module = self.modules.get(location.module)?;
         let address = module.unbiased(location.address);
         let symbol = module.elf_symbol_at(address)?;
         (location.level == frame::outermost(module, address)).then_some(symbol.name)
@@ -54,17 +54,14 @@ impl Symbols {
         location: &ResolvedLocation,
         wanted: FunctionPlace,
     ) -> Option<ResolvedLocation> {
-        let module = self.module_of(location.module)?;
+        let module = self.modules.get(location.module)?;
         let address = module.unbiased(location.address);
-        let code = self.code_at(location.address)?;
+        let code = CodePlace::at(self.modules, location.address)?;
         let function = code.function()?;
         let entry = function.entry();
         let is_whole = location.level == frame::outermost(module, address)
             && address == Prologue::new(module).function_start(entry);
-        let die = Die {
-            unit: code.unit,
-            offset: function.offset,
-        };
+        let die = code.die(function);
         let there = is_whole.then(|| of_function(module, die, entry, wanted))?;
         (there != address).then(|| ResolvedLocation {
             elsewhere_in_gdb: true,

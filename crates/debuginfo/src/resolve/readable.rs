@@ -117,9 +117,8 @@ impl<'a> Printed<'a> {
     ) -> Vec<ElfSymbol<'m>> {
         module
             .elf_symbols()
-            .iter()
+            .mangled()
             .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
-            .filter(|symbol| symbol.name.starts_with("_Z") || symbol.name.starts_with("_R"))
             .filter(|symbol| may_be(symbol.name))
             .filter(|symbol| demangle::reads(symbol.name, &self.squeezed))
             .collect()

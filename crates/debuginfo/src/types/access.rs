@@ -3,46 +3,82 @@
 use std::sync::Arc;
 
 use tracewire_arch::Architecture;
-use tracewire_model::Address;
 
+use super::table::{TypeSource, TypeTable};
 use super::{Type, TypeId, base};
-use crate::symbols::{ArrayBound, Symbols};
+use crate::dwarf::Die;
+use crate::module::Module;
+use crate::modules::Modules;
+
+/// A type of which nothing is known.
+pub(super) fn unknown() -> Type {
+    Type::Unknown {
+        name: "<unknown type>".to_owned(),
+        size: 0,
+    }
+}
 
 /// How deep types may nest.
 const DEEPEST_TYPE: usize = 64;
 
-impl Symbols {
-    /// A type. An id of another `Symbols` gives [`Type::Unknown`].
-    #[must_use]
-    pub fn type_of(&self, type_id: TypeId) -> Arc<Type> {
-        let (found, source) = {
-            let types = self.types.borrow();
-            (types.get(type_id), types.source(type_id))
+/// The types of a program: those that are known, and the modules that the others are read from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Types<'a> {
+    modules: &'a Modules,
+    table: &'a TypeTable,
+}
+
+impl<'a> Types<'a> {
+    pub(crate) const fn new(modules: &'a Modules, table: &'a TypeTable) -> Self {
+        Self { modules, table }
+    }
+
+    /// The modules of the program.
+    pub(crate) const fn modules(self) -> &'a Modules {
+        self.modules
+    }
+
+    /// What is known already.
+    pub(super) const fn table(self) -> &'a TypeTable {
+        self.table
+    }
+
+    /// The entry of the debug information that a type is read from, and which dimension of it.
+    pub(super) fn dimension_of(self, type_id: TypeId) -> Option<(&'a Module, Die, u32)> {
+        let TypeSource::Entry(module, die, dimension) = self.table.source(type_id)? else {
+            return None;
         };
-        if let Some(found) = found {
+        Some((self.modules.any(module)?, die, dimension))
+    }
+
+    /// The entry of the debug information that a type is read from.
+    pub(crate) fn entry_of(self, type_id: TypeId) -> Option<(&'a Module, Die)> {
+        let (module, die, _) = self.dimension_of(type_id)?;
+        Some((module, die))
+    }
+
+    /// A type. An id of another `Symbols` gives [`Type::Unknown`].
+    pub(crate) fn type_of(self, type_id: TypeId) -> Arc<Type> {
+        if let Some(found) = self.table.get(type_id) {
             return found;
         }
-        let Some(source) = source else {
-            return Arc::new(Type::Unknown {
-                name: "<unknown type>".to_owned(),
-                size: 0,
-            });
+        let Some(source) = self.table.source(type_id) else {
+            return Arc::new(unknown());
         };
-        if !self.types.borrow_mut().start_reading(type_id) {
+        if !self.table.start_reading(type_id) {
             return Arc::new(Type::Unknown {
                 name: "<type defined by itself>".to_owned(),
                 size: 0,
             });
         }
         let read = Arc::new(self.read_type(source));
-        self.types.borrow_mut().set(type_id, &read);
+        self.table.set(type_id, &read);
         read
     }
 
     /// A type's size in bytes, as C's `sizeof` gives it, after typedefs and qualifiers; `None` for one that has
     /// none (an incomplete structure, a flexible array). `void` and functions have 1, as in GDB.
-    #[must_use]
-    pub fn size_of(&self, type_id: TypeId) -> Option<u64> {
+    pub(crate) fn size_of(self, type_id: TypeId) -> Option<u64> {
         let mut type_id = type_id;
         let mut count = 1u64;
         // Bounded: damaged types may be defined by themselves.
@@ -81,7 +117,7 @@ impl Symbols {
     }
 
     /// How many bytes a variable of a type takes: a reference takes those of a pointer.
-    pub(crate) fn stored_size(&self, type_id: TypeId) -> Option<u64> {
+    pub(crate) fn stored_size(self, type_id: TypeId) -> Option<u64> {
         match *self.strip(type_id) {
             Type::Reference { size, .. } => Some(size),
             _ => self.size_of(type_id),
@@ -89,14 +125,12 @@ impl Symbols {
     }
 
     /// A type behind its typedefs and qualifiers.
-    #[must_use]
-    pub fn strip(&self, type_id: TypeId) -> Arc<Type> {
+    pub(crate) fn strip(self, type_id: TypeId) -> Arc<Type> {
         self.type_of(self.strip_id(type_id))
     }
 
     /// The number of the type behind typedefs and qualifiers.
-    #[must_use]
-    pub fn strip_id(&self, type_id: TypeId) -> TypeId {
+    pub(crate) fn strip_id(self, type_id: TypeId) -> TypeId {
         let mut type_id = type_id;
         for _ in 0..DEEPEST_TYPE {
             match *self.type_of(type_id) {
@@ -108,41 +142,38 @@ impl Symbols {
     }
 
     /// The pointer type to a type.
-    #[must_use]
-    pub fn pointer_to(&self, target: TypeId) -> TypeId {
+    pub(crate) fn pointer_to(self, target: TypeId) -> TypeId {
         let size = self
+            .modules
             .architecture()
             .map_or(8, |architecture| architecture.pointer_size().into());
-        self.types.borrow_mut().pointer(target, size)
+        self.table.pointer(target, size)
     }
 
     /// The array type of `count` elements.
-    #[must_use]
-    pub fn array_of(&self, element: TypeId, count: u64) -> TypeId {
-        self.types.borrow_mut().array(element, count)
+    pub(crate) fn array_of(self, element: TypeId, count: u64) -> TypeId {
+        self.table.array(element, count)
     }
 
     /// A type made on the fly.
-    #[must_use]
-    pub fn make_type(&self, made: Type) -> TypeId {
-        self.types.borrow_mut().make(made)
+    pub(crate) fn make_type(self, made: Type) -> TypeId {
+        self.table.make(made)
+    }
+
+    /// A type with a name of its own, made when it is first asked for.
+    pub(crate) fn make_named(
+        self,
+        name: &str,
+        made: impl FnOnce() -> Option<Type>,
+    ) -> Option<TypeId> {
+        self.table.make_named(name, made)
     }
 
     /// One of C's base types by its name (`int`, `unsigned long`, `char`, `double`, …) with the sizes of the
     /// program's machine, there in programs without debug information too.
-    #[must_use]
-    pub fn base_type(&self, name: &str) -> Option<TypeId> {
-        let architecture = self.architecture().unwrap_or(Architecture::X86_64);
+    pub(crate) fn base_type(self, name: &str) -> Option<TypeId> {
+        let architecture = self.modules.architecture().unwrap_or(Architecture::X86_64);
         let name = base::canonical_c_name(name)?;
-        self.types
-            .borrow_mut()
-            .make_named(name, || base::c_type(name, architecture))
-    }
-
-    /// Where the upper bound of a variable-length array (an [`Type::Array`] without count) is found at `pc`: the
-    /// variable or expression gives the last index; `None` for a flexible array.
-    #[must_use]
-    pub fn array_bound(&self, array: TypeId, pc: Address) -> Option<ArrayBound> {
-        self.read_array_bound(array, pc)
+        self.make_named(name, || base::c_type(name, architecture))
     }
 }

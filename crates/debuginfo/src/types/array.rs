@@ -3,20 +3,34 @@
 use gimli::constants;
 use tracewire_model::Address;
 
+use super::access::Types;
 use super::read::{TypeReader, constant};
 use super::table::TypeSource;
 use super::{Type, TypeId};
+use crate::code_place::CodePlace;
 use crate::dwarf::location::Finder;
 use crate::dwarf::{Entry, flag};
-use crate::symbols::{ArrayBound, Symbols};
+use crate::location_expression::{LocationExpression, VariableLocation};
 
-impl Symbols {
-    pub(crate) fn read_array_bound(&self, array: TypeId, pc: Address) -> Option<ArrayBound> {
-        let source = self.types.borrow().source(self.strip_id(array))?;
-        let TypeSource::Entry(module, die, dimension) = source else {
-            return None;
-        };
-        let module = self.any_module(module)?;
+/// The upper bound of a variable-length array.
+#[derive(Clone, Debug)]
+pub enum ArrayBound {
+    /// The last index, as a number.
+    Last(i64),
+    /// Where the last index is found, and its type.
+    LastAt(VariableLocation, TypeId),
+    /// The expression leaves the last index itself, not its place.
+    LastIs(LocationExpression),
+    /// The expression leaves the number of elements itself, not its place.
+    CountIs(LocationExpression),
+    /// Where the number of elements is found, and its type.
+    CountAt(VariableLocation, TypeId),
+}
+
+impl Types<'_> {
+    /// Where the upper bound of an array without count is found at `pc`.
+    pub(crate) fn array_bound(self, array: TypeId, pc: Address) -> Option<ArrayBound> {
+        let (module, die, dimension) = self.dimension_of(self.strip_id(array))?;
         let debug = module.debug();
         let bounds = debug
             .children(die)
@@ -35,7 +49,7 @@ impl Symbols {
                 last
             }));
         }
-        let at_entry = self.code_at(pc).is_some_and(|place| place.at_entry());
+        let at_entry = CodePlace::at(self.modules(), pc).is_some_and(|place| place.at_entry());
         let finder = |size| Finder {
             module,
             size,
@@ -80,11 +94,9 @@ impl TypeReader<'_> {
         let here = bounds.get(dimension as usize);
         let next = dimension.saturating_add(1);
         let element = if (next as usize) < bounds.len() {
-            self.symbols.types.borrow_mut().id(TypeSource::Entry(
-                self.module.info.id,
-                self.die,
-                next,
-            ))
+            self.types
+                .table()
+                .id(TypeSource::Entry(self.module.info.id, self.die, next))
         } else {
             self.target()
         };

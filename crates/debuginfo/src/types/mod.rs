@@ -5,8 +5,12 @@ mod array;
 pub(crate) mod base;
 pub(crate) mod read;
 mod structure;
-pub(crate) mod table;
+mod table;
 mod template;
+
+pub(crate) use access::Types;
+pub use array::ArrayBound;
+pub(crate) use table::TypeTable;
 
 /// A type in a [`crate::Symbols`]; follow it with [`crate::Symbols::type_of`]. Two ids that differ may still
 /// name the same type, read from two units.

@@ -2,11 +2,11 @@
 
 use gimli::{AttributeValue, constants};
 
+use super::access::{Types, unknown};
 use super::table::TypeSource;
 use super::{BaseEncoding, ReferenceKind, StructureKind, Type, TypeId};
 use crate::dwarf::{DebugInformation, Die, Entry, Value};
 use crate::module::Module;
-use crate::symbols::Symbols;
 
 /// The name of a type that an entry refers to in a file that is not read.
 pub(crate) const UNREAD: &str = "<type in debug information that cannot be read>";
@@ -18,16 +18,14 @@ fn unread() -> Type {
     }
 }
 
-impl Symbols {
+impl Types<'_> {
     /// The number of the type that an entry is.
-    pub(crate) fn type_id(&self, module: &Module, die: Die) -> TypeId {
-        self.types
-            .borrow_mut()
-            .id(TypeSource::Entry(module.info.id, die, 0))
+    pub(crate) fn type_id(self, module: &Module, die: Die) -> TypeId {
+        self.table().id(TypeSource::Entry(module.info.id, die, 0))
     }
 
     /// The number of the type that an entry has; `void` if it has none.
-    pub(crate) fn type_id_of(&self, module: &Module, unit: usize, entry: &Entry) -> TypeId {
+    pub(crate) fn type_id_of(self, module: &Module, unit: usize, entry: &Entry) -> TypeId {
         match module.debug().type_of(unit, entry) {
             Some(die) => self.type_id(module, die),
             None if module.debug().has_type(unit, entry) => self.made(UNREAD, unread()),
@@ -35,27 +33,20 @@ impl Symbols {
         }
     }
 
-    pub(crate) fn void(&self) -> TypeId {
+    pub(crate) fn void(self) -> TypeId {
         self.made("void", Type::Void)
     }
 
-    fn made(&self, key: &str, made: Type) -> TypeId {
-        let mut types = self.types.borrow_mut();
-        match types.make_named(key, || Some(made)) {
-            Some(id) => id,
-            None => TypeId(0),
-        }
+    fn made(self, key: &str, made: Type) -> TypeId {
+        let made = self.make_named(key, || Some(made));
+        made.unwrap_or(TypeId(0))
     }
 
-    pub(crate) fn read_type(&self, source: TypeSource) -> Type {
-        let unknown = || Type::Unknown {
-            name: "<unknown type>".to_owned(),
-            size: 0,
-        };
+    pub(super) fn read_type(self, source: TypeSource) -> Type {
         let TypeSource::Entry(module, die, dimension) = source else {
             return unknown();
         };
-        let Some(module) = self.any_module(module) else {
+        let Some(module) = self.modules().any(module) else {
             return unknown();
         };
         let debug = module.debug();
@@ -71,7 +62,7 @@ impl Symbols {
             (die, entry) = (target, definition);
         }
         let reader = TypeReader {
-            symbols: self,
+            types: self,
             module,
             debug,
             die,
@@ -82,7 +73,7 @@ impl Symbols {
 }
 
 pub(super) struct TypeReader<'a> {
-    pub(super) symbols: &'a Symbols,
+    pub(super) types: Types<'a>,
     pub(super) module: &'a Module,
     pub(super) debug: &'a DebugInformation,
     pub(super) die: Die,
@@ -137,7 +128,7 @@ impl TypeReader<'_> {
     }
 
     pub(super) fn target(&self) -> TypeId {
-        self.symbols
+        self.types
             .type_id_of(self.module, self.die.unit, self.entry)
     }
 
@@ -208,7 +199,7 @@ impl TypeReader<'_> {
         let parameters: Vec<TypeId> = children
             .iter()
             .filter(|child| child.tag() == constants::DW_TAG_formal_parameter)
-            .map(|child| self.symbols.type_id_of(self.module, self.die.unit, child))
+            .map(|child| self.types.type_id_of(self.module, self.die.unit, child))
             .collect();
         let open = children
             .iter()
@@ -232,10 +223,10 @@ impl TypeReader<'_> {
             .attr_value(constants::DW_AT_containing_type)
             .and_then(|value| self.debug.reference(self.die.unit, &value))
             .map_or_else(
-                || self.symbols.void(),
-                |die| self.symbols.type_id(self.module, die),
+                || self.types.void(),
+                |die| self.types.type_id(self.module, die),
             );
-        let function = matches!(*self.symbols.type_of(target), Type::Function { .. });
+        let function = matches!(*self.types.type_of(target), Type::Function { .. });
         Type::MemberPointer {
             class,
             target,

@@ -15,7 +15,7 @@ impl TypeReader<'_> {
         if flag(self.entry, constants::DW_AT_declaration)
             && let Some(definition) = self.definition(&[NameKind::Enumeration])
         {
-            return (*self.symbols.type_of(definition)).clone();
+            return (*self.types.type_of(definition)).clone();
         }
         let name = self.qualified_name();
         // What the enumerators' names are qualified with, as GDB shows them.
@@ -48,7 +48,7 @@ impl TypeReader<'_> {
             .collect();
         let underlying_unsigned = self.entry.has_attr(constants::DW_AT_type)
             && matches!(
-                *self.symbols.strip(self.target()),
+                *self.types.strip(self.target()),
                 Type::Base {
                     encoding: BaseEncoding::Unsigned
                         | BaseEncoding::UnsignedChar
@@ -62,7 +62,7 @@ impl TypeReader<'_> {
             name,
             size: self.size().unwrap_or_else(|| {
                 if self.entry.has_attr(constants::DW_AT_type) {
-                    self.symbols.size_of(self.target()).unwrap_or(0)
+                    self.types.size_of(self.target()).unwrap_or(0)
                 } else {
                     0
                 }
@@ -76,8 +76,9 @@ impl TypeReader<'_> {
     pub(super) fn definition(&self, kinds: &[NameKind]) -> Option<TypeId> {
         let wanted = self.qualified_name()?;
         let module_first = std::iter::once(self.module).chain(
-            self.symbols
-                .loaded()
+            self.types
+                .modules()
+                .iter()
                 .filter(|module| module.info.id != self.module.info.id),
         );
         let plain = crate::dwarf::name::components(&wanted)
@@ -96,7 +97,7 @@ impl TypeReader<'_> {
                     && debug.index().qualified(debug, name) == wanted
             });
             if let Some(found) = found {
-                return Some(self.symbols.type_id(module, found.die()));
+                return Some(self.types.type_id(module, found.die()));
             }
         }
         None
@@ -111,7 +112,7 @@ impl TypeReader<'_> {
                 &[NameKind::Structure]
             };
             if let Some(definition) = self.definition(kinds) {
-                return (*self.symbols.type_of(definition)).clone();
+                return (*self.types.type_of(definition)).clone();
             }
         }
         let mut members = Vec::new();
@@ -130,8 +131,8 @@ impl TypeReader<'_> {
                 }
                 constants::DW_TAG_member => members.push(self.member(&child)),
                 constants::DW_TAG_inheritance => {
-                    let type_id = self.symbols.type_id_of(self.module, self.die.unit, &child);
-                    let name = match &*self.symbols.strip(type_id) {
+                    let type_id = self.types.type_id_of(self.module, self.die.unit, &child);
+                    let name = match &*self.types.strip(type_id) {
                         Type::Structure { name, .. } => name.clone(),
                         _ => None,
                     };
@@ -157,7 +158,7 @@ impl TypeReader<'_> {
     }
 
     pub(super) fn member(&self, entry: &Entry) -> Member {
-        let type_id = self.symbols.type_id_of(self.module, self.die.unit, entry);
+        let type_id = self.types.type_id_of(self.module, self.die.unit, entry);
         let location = entry.attr_value(constants::DW_AT_data_member_location);
         let offset = match &location {
             None => Some(0),
@@ -172,7 +173,7 @@ impl TypeReader<'_> {
             } else if let Some(from_top) = number(constants::DW_AT_bit_offset) {
                 // Counted from the most significant bit of the storage.
                 let storage = number(constants::DW_AT_byte_size)
-                    .or_else(|| self.symbols.size_of(type_id))
+                    .or_else(|| self.types.size_of(type_id))
                     .unwrap_or(4);
                 let bit = storage
                     .saturating_mul(8)

@@ -3,35 +3,29 @@
 use gimli::constants;
 
 use super::TypeId;
+use super::access::Types;
 use super::read::{TypeReader, constant};
-use super::table::TypeSource;
 use crate::dwarf::index::NameKind;
 use crate::dwarf::{Die, Entry, flag};
-use crate::symbols::Symbols;
 
 /// How many arguments are looked at.
 const MOST_ARGUMENTS: usize = 256;
 
-impl Symbols {
+impl Types<'_> {
     /// The types among a type's template arguments, in order; the arguments of a parameter pack are in its place. Arguments
     /// that are values are left out.
-    #[must_use]
-    pub fn template_arguments(&self, type_id: TypeId) -> Vec<TypeId> {
+    pub(crate) fn template_arguments(self, type_id: TypeId) -> Vec<TypeId> {
         self.template_of(type_id).0
     }
 
     /// The values among a type's template arguments, in order.
-    #[must_use]
-    pub fn template_values(&self, type_id: TypeId) -> Vec<i128> {
+    pub(crate) fn template_values(self, type_id: TypeId) -> Vec<i128> {
         self.template_of(type_id).1
     }
 
-    fn template_of(&self, type_id: TypeId) -> (Vec<TypeId>, Vec<i128>) {
+    fn template_of(self, type_id: TypeId) -> (Vec<TypeId>, Vec<i128>) {
         let stripped = self.strip_id(type_id);
-        let Some(TypeSource::Entry(module, die, _)) = self.types.borrow().source(stripped) else {
-            return Default::default();
-        };
-        let Some(module) = self.any_module(module) else {
+        let Some((module, die)) = self.entry_of(stripped) else {
             return Default::default();
         };
         let debug = module.debug();
@@ -39,7 +33,7 @@ impl Symbols {
             return Default::default();
         };
         let reader = TypeReader {
-            symbols: self,
+            types: self,
             module,
             debug,
             die,
@@ -66,7 +60,7 @@ impl TypeReader<'_> {
             }
             match child.tag() {
                 constants::DW_TAG_template_type_parameter => {
-                    let type_id = self.symbols.type_id_of(self.module, of.unit, &child);
+                    let type_id = self.types.type_id_of(self.module, of.unit, &child);
                     found.0.push(type_id);
                 }
                 constants::DW_TAG_template_value_parameter => {

@@ -2,7 +2,7 @@
 
 use tracewire_agent_expr::Opcode;
 
-use super::{Alternatives, DEEPEST_PART, LARGEST_POINTEE};
+use super::{DEEPEST_PART, LARGEST_POINTEE};
 use crate::collect::Collection;
 use crate::int_expr::{Binary, IntExpr};
 use crate::lower::Subjects;
@@ -27,11 +27,11 @@ impl Collection<'_> {
         let data = self.value_of(subjects, &interface.data)?;
         let descriptor = self.value_of(subjects, &interface.descriptor)?;
         let size = self.value_of(subjects, &interface.size)?;
-        let data = self.push(&data);
-        let descriptor = self.push(&descriptor);
-        let done = self.builder.label();
-        self.push(&descriptor.clone().into_is_zero());
-        self.if_goto(done);
+        let data = self.code.push(&data);
+        let descriptor = self.code.push(&descriptor);
+        let done = self.code.label();
+        self.code.push(&descriptor.clone().into_is_zero());
+        self.code.if_goto(done);
         // An interface within another one's value leads no further: each may have values of all types.
         let is_within = std::mem::replace(&mut self.is_in_interface, true);
         let most = if is_within { 0 } else { MOST_CANDIDATES };
@@ -40,30 +40,30 @@ impl Collection<'_> {
             .take(most)
             .copied()
             .collect();
-        let mut costs = Alternatives::of(self.cost);
+        let mut costs = self.code.alternatives();
         for (address, type_id) in further {
-            self.cost = costs.next(self.cost);
-            let next = self.builder.label();
+            self.code.next_of(&mut costs);
+            let next = self.code.label();
             let is_this = IntExpr::binary(
                 Binary::Equal,
                 descriptor.clone(),
                 IntExpr::constant(address),
             );
-            self.push(&is_this.into_is_zero());
-            self.if_goto(next);
+            self.code.push(&is_this.into_is_zero());
+            self.code.if_goto(next);
             self.value_behind(&data, interface, type_id, depth - 1);
-            self.goto(done);
-            self.builder.place(next);
+            self.code.goto(done);
+            self.code.place(next);
         }
         self.is_in_interface = is_within;
-        self.cost = costs.worst(self.cost);
-        self.push(&data);
-        self.push(&size);
-        self.clamp(LARGEST_UNKNOWN);
-        self.trace(LARGEST_UNKNOWN);
-        self.builder.place(done);
-        self.op(Opcode::Pop);
-        self.op(Opcode::Pop);
+        self.code.end_of(&costs);
+        self.code.push(&data);
+        self.code.push(&size);
+        self.code.clamp(LARGEST_UNKNOWN);
+        self.code.trace(LARGEST_UNKNOWN);
+        self.code.place(done);
+        self.code.op(Opcode::Pop);
+        self.code.op(Opcode::Pop);
         Some(())
     }
 
@@ -97,9 +97,9 @@ impl Collection<'_> {
             return;
         };
         let size = size.min(LARGEST_POINTEE);
-        self.push(data);
-        self.constant(size);
-        self.trace(size);
+        self.code.push(data);
+        self.code.constant(size);
+        self.code.trace(size);
         self.part(&Object::Memory(data.clone()), type_id, depth, DEEPEST_PART);
     }
 }

@@ -7,17 +7,14 @@ mod interface;
 mod table;
 mod tree;
 
-use std::collections::HashMap;
-
 use tracewire_agent_expr::{Label, Opcode};
 
 use crate::collect::Collection;
-use crate::emit::{Emitter, Traced, Tracing};
 use crate::int_expr::{Binary, IntExpr, Operation};
 use crate::lower::Subjects;
 use crate::node::Node;
 use crate::object::{Object, object_number, offset_by};
-use crate::redaction::{is_named_redacted, kept, redacted_in};
+use crate::redaction::{is_named_redacted, redacted_in};
 use crate::scalar::{Scalar, scalar, strip};
 use crate::walk::{Extent, Items, Walk};
 use tracewire_debuginfo::{ByteRange, Type, TypeId, VariantPart};
@@ -52,63 +49,12 @@ impl CollectLimits {
     };
 }
 
-/// What the walks of one item may cost at most.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cost {
-    steps: u64,
-    bytes: u64,
-    pieces: u64,
-}
-
-impl Cost {
-    /// Whether it is well below what an evaluation, a frame and a hit are given.
-    pub(crate) const fn is_small(self) -> bool {
-        self.steps <= 80_000 && self.bytes <= 48 << 10 && self.pieces <= 2000
-    }
-}
-
-/// Walks of which one is taken: the cost of all is that of the worst.
-pub(crate) struct Alternatives {
-    before: Cost,
-    worst: Cost,
-}
-
-impl Alternatives {
-    pub(crate) const fn of(before: Cost) -> Self {
-        Self {
-            before,
-            worst: before,
-        }
-    }
-
-    /// Takes the cost with one of them, and gives that to begin the next with.
-    pub(crate) fn next(&mut self, with_one: Cost) -> Cost {
-        self.worst = self.worst(with_one);
-        self.before
-    }
-
-    /// The cost with the worst of them.
-    pub(crate) fn worst(&self, with_one: Cost) -> Cost {
-        Cost {
-            steps: self.worst.steps.max(with_one.steps),
-            bytes: self.worst.bytes.max(with_one.bytes),
-            pieces: self.worst.pieces.max(with_one.pieces),
-        }
-    }
-}
-
-/// What a block of memory takes in a frame besides its bytes.
-const BYTES_OF_BLOCK: u64 = 11;
 /// The most bytes that are collected of one container's elements.
 const LARGEST_PIECE: u64 = 16 << 10;
-/// The longest code of one item's walks. A type that leads to many others stops there.
-const LONGEST_CODE: usize = 24_000;
 /// How deep parts are followed that are not behind pointers.
 const DEEPEST_PART: u32 = 32;
 /// The most bytes that one pointer leads to.
 const LARGEST_POINTEE: u64 = 4096;
-/// The most cells that a walk leaves to the next one.
-const MOST_CELLS: usize = 60;
 /// How many buckets of a hash table are looked at for each element.
 const BUCKETS_OF_ELEMENT: u64 = 8;
 /// How many nodes of a tree are stepped over for each element, at most: the depth of a tree of any size.
@@ -126,7 +72,7 @@ impl Collection<'_> {
         if reference.is_none() && !self.walks.leads(type_id, depth) {
             return;
         }
-        let outside = self.depth;
+        let outside = self.code.depth();
         let object = self.with_plain_address(object);
         match reference {
             Some((pointer, target)) => {
@@ -134,10 +80,10 @@ impl Collection<'_> {
             }
             None => self.part(&object, type_id, depth, DEEPEST_PART),
         }
-        if self.depth > outside {
-            self.op(Opcode::Pop);
+        if self.code.depth() > outside {
+            self.code.op(Opcode::Pop);
         }
-        debug_assert_eq!(self.depth, outside);
+        debug_assert_eq!(self.code.depth(), outside);
     }
 
     /// The object, with an address that takes no more than a register to compute: another one is left on the stack.
@@ -160,194 +106,39 @@ impl Collection<'_> {
         if plain {
             return object.clone();
         }
-        let cell = self.push(address);
+        let cell = self.code.push(address);
         Object::Memory(cell)
-    }
-
-    // The stack.
-
-    fn counted(&mut self, emit: impl FnOnce(&mut Self)) {
-        let before = self.builder.offset();
-        emit(self);
-        // Every instruction has a byte at least.
-        let steps = self.builder.offset().saturating_sub(before) as u64;
-        let steps = steps.saturating_mul(self.times);
-        self.cost.steps = self.cost.steps.saturating_add(steps);
-    }
-
-    fn op(&mut self, opcode: Opcode) {
-        self.counted(|this| {
-            this.builder.op(opcode);
-        });
-        self.depth = (self.depth + opcode.pushes()).saturating_sub(opcode.pops());
-    }
-
-    /// Collects the memory whose address and length are on the stack: so many bytes at most.
-    fn trace(&mut self, most: u64) {
-        self.op(Opcode::Trace);
-        self.count(Traced {
-            pieces: 1,
-            bytes: most,
-        });
-    }
-
-    /// Collects the object whose address is on the stack, and leaves the address: `most` bytes at most all in all, and none that are
-    /// redacted.
-    fn trace_around(&mut self, redacted: &[ByteRange], size: u64, most: u64) {
-        if redacted.is_empty() {
-            self.op(Opcode::Dup);
-            self.constant(size);
-            return self.trace(most);
-        }
-        let times = most.div_ceil(size.max(1));
-        for (start, length) in kept(redacted, size) {
-            self.op(Opcode::Dup);
-            if start > 0 {
-                self.constant(start);
-                self.op(Opcode::Add);
-            }
-            self.constant(length);
-            self.trace(length.saturating_mul(times));
-        }
-    }
-
-    /// Counts what code collects that has been emitted.
-    pub(crate) fn count(&mut self, traced: Traced) {
-        let blocks = traced.pieces.saturating_mul(BYTES_OF_BLOCK);
-        let bytes = traced.bytes.saturating_add(blocks);
-        let cost = &mut self.cost;
-        cost.bytes = cost.bytes.saturating_add(bytes.saturating_mul(self.times));
-        cost.pieces = (cost.pieces).saturating_add(traced.pieces.saturating_mul(self.times));
-    }
-
-    fn constant(&mut self, number: u64) {
-        self.counted(|this| {
-            this.builder.constant(number as i64);
-        });
-        self.depth += 1;
-    }
-
-    /// Puts a number on the stack, and gives the cell that it is in.
-    fn push(&mut self, expr: &IntExpr) -> IntExpr {
-        let cell = self.depth;
-        self.counted(|this| {
-            let mut emitter = Emitter {
-                builder: std::mem::take(&mut this.builder),
-                tracing: Tracing::Pointees,
-                depth: cell,
-                registers: &mut this.collected.registers,
-                traced: Traced::default(),
-                bound: HashMap::new(),
-            };
-            emitter.expr(expr);
-            let traced = emitter.traced;
-            this.builder = emitter.builder;
-            this.count(traced);
-        });
-        self.depth = cell + 1;
-        // The stack is not deeper than `MOST_CELLS` and what one walk takes.
-        IntExpr::cell(cell as u16)
-    }
-
-    fn if_goto(&mut self, label: Label) {
-        self.counted(|this| {
-            this.builder.if_goto(label);
-        });
-        self.depth -= 1;
-    }
-
-    fn goto(&mut self, label: Label) {
-        self.counted(|this| {
-            this.builder.goto(label);
-        });
-    }
-
-    /// Cuts the number on the stack, taken without a sign, to a limit.
-    fn clamp(&mut self, limit: u64) {
-        let within = self.builder.label();
-        self.op(Opcode::Dup);
-        self.constant(limit);
-        self.op(Opcode::LessUnsigned);
-        self.if_goto(within);
-        self.op(Opcode::Pop);
-        self.constant(limit);
-        self.builder.place(within);
-    }
-
-    fn multiply(&mut self, factor: u64) {
-        if factor != 1 {
-            self.constant(factor);
-            self.op(Opcode::Mul);
-        }
-    }
-
-    fn labels<const COUNT: usize>(&mut self) -> [Label; COUNT] {
-        std::array::from_fn(|_| self.builder.label())
-    }
-
-    /// a b → b
-    fn drop_below(&mut self) {
-        self.op(Opcode::Swap);
-        self.op(Opcode::Pop);
-    }
-
-    /// a b → a+number b
-    fn add_below(&mut self, number: u64) {
-        self.op(Opcode::Swap);
-        self.constant(number);
-        self.op(Opcode::Add);
-        self.op(Opcode::Swap);
-    }
-
-    /// a b → a-1 b
-    fn one_less_below(&mut self) {
-        self.op(Opcode::Swap);
-        self.constant(1);
-        self.op(Opcode::Sub);
-        self.op(Opcode::Swap);
-    }
-
-    /// a b c → a-1 b c. Goes to `done` where none is left.
-    fn one_less_of_three(&mut self, done: Label) {
-        self.op(Opcode::Rot);
-        self.op(Opcode::Rot);
-        self.constant(1);
-        self.op(Opcode::Sub);
-        self.op(Opcode::Rot);
-        let left = IntExpr::cell((self.depth - 3) as u16);
-        self.push(&left.into_is_zero());
-        self.if_goto(done);
     }
 
     /// Repeats `body`, with how many are left and what it goes on with on the stack, until none is left or it goes to the label
     /// that it is given. Takes both from the stack.
     fn countdown(&mut self, most: u64, body: impl FnOnce(&mut Self, Label)) {
-        let [again, done] = self.labels();
-        self.builder.place(again);
+        let [again, done] = self.code.labels();
+        self.code.place(again);
         self.repeated(most, |this| {
-            let left = IntExpr::cell((this.depth - 2) as u16);
-            this.push(&left.into_is_zero());
-            this.if_goto(done);
+            let left = IntExpr::cell((this.code.depth() - 2) as u16);
+            this.code.push(&left.into_is_zero());
+            this.code.if_goto(done);
             body(this, done);
-            this.one_less_below();
-            this.goto(again);
+            this.code.one_less_below();
+            this.code.goto(again);
         });
-        self.builder.place(done);
-        self.op(Opcode::Pop);
-        self.op(Opcode::Pop);
+        self.code.place(done);
+        self.code.op(Opcode::Pop);
+        self.code.op(Opcode::Pop);
     }
 
     /// Runs `body` as something that happens so many times at most.
     fn repeated(&mut self, times: u64, body: impl FnOnce(&mut Self)) {
-        let before = self.times;
-        self.times = before.saturating_mul(times.max(1));
+        let before = self.code.times();
+        self.code.set_times(before.saturating_mul(times.max(1)));
         body(self);
-        self.times = before;
+        self.code.set_times(before);
     }
 
     /// How many elements of a container are collected, here.
     fn elements(&self, size: u64) -> u64 {
-        let elements = if self.times > 1 {
+        let elements = if self.code.times() > 1 {
             self.limits.elements.min(self.inner_elements)
         } else {
             self.limits.elements
@@ -378,8 +169,7 @@ impl Collection<'_> {
         let Some(parts) = parts.checked_sub(1) else {
             return;
         };
-        let is_too_much = self.builder.offset() > LONGEST_CODE || self.depth > MOST_CELLS;
-        if is_too_much || !self.walks.leads(type_id, depth) {
+        if self.code.is_full() || !self.walks.leads(type_id, depth) {
             return;
         }
         if self.lower.symbols().redacts_type(type_id) {
@@ -421,11 +211,11 @@ impl Collection<'_> {
             return;
         };
         let count = count.min(self.elements(size));
-        self.push(address);
-        self.constant(count);
+        self.code.push(address);
+        self.code.constant(count);
         self.each((element, size), &[], count, depth);
-        self.op(Opcode::Pop);
-        self.op(Opcode::Pop);
+        self.code.op(Opcode::Pop);
+        self.code.op(Opcode::Pop);
     }
 
     /// Follows elements: the address of the first and how many are on the stack.
@@ -437,25 +227,25 @@ impl Collection<'_> {
         most: u64,
         depth: u32,
     ) {
-        let address = IntExpr::cell((self.depth - 2) as u16);
-        let [next, done] = self.labels();
-        self.builder.place(next);
+        let address = IntExpr::cell((self.code.depth() - 2) as u16);
+        let [next, done] = self.code.labels();
+        self.code.place(next);
         self.repeated(most, |this| {
-            this.op(Opcode::Dup);
-            this.op(Opcode::LogNot);
-            this.if_goto(done);
+            this.code.op(Opcode::Dup);
+            this.code.op(Opcode::LogNot);
+            this.code.if_goto(done);
             if !redacted.is_empty() {
-                this.push(&address);
-                this.trace_around(redacted, size, size);
-                this.op(Opcode::Pop);
+                this.code.push(&address);
+                this.code.trace_around(redacted, size, size);
+                this.code.op(Opcode::Pop);
             }
             this.part(&Object::Memory(address), element, depth, DEEPEST_PART);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.add_below(size);
-            this.goto(next);
+            this.code.constant(1);
+            this.code.op(Opcode::Sub);
+            this.code.add_below(size);
+            this.code.goto(next);
         });
-        self.builder.place(done);
+        self.code.place(done);
     }
 
     /// The variant of an enum that holds.
@@ -483,47 +273,47 @@ impl Collection<'_> {
         if tag.is_state_only() {
             return;
         }
-        let tag = self.push(&tag);
+        let tag = self.code.push(&tag);
         let cut = |value: i128| crate::scalar::wrap(value, size, false) as u64;
-        let end = self.builder.label();
+        let end = self.code.label();
         let known: Vec<u64> = part
             .variants
             .iter()
             .filter_map(|variant| variant.value.map(cut))
             .collect();
-        let mut alternatives = Alternatives::of(self.cost);
+        let mut alternatives = self.code.alternatives();
         for variant in &part.variants {
             let (object, type_id) = inner(variant);
             let name = variant.member.name.as_deref();
             if !self.walks.leads(type_id, depth) || is_named_redacted(self.lower.symbols(), name) {
                 continue;
             }
-            self.cost = alternatives.next(self.cost);
-            let next = self.builder.label();
+            self.code.next_of(&mut alternatives);
+            let next = self.code.label();
             match variant.value {
                 Some(value) => {
                     let other =
                         IntExpr::binary(Binary::Equal, tag.clone(), IntExpr::constant(cut(value)));
-                    self.push(&other.into_is_zero());
-                    self.if_goto(next);
+                    self.code.push(&other.into_is_zero());
+                    self.code.if_goto(next);
                 }
                 // The one for all other values.
                 None => {
                     for value in known.iter().take(64) {
                         let same =
                             IntExpr::binary(Binary::Equal, tag.clone(), IntExpr::constant(*value));
-                        self.push(&same);
-                        self.if_goto(next);
+                        self.code.push(&same);
+                        self.code.if_goto(next);
                     }
                 }
             }
             self.part(&object, type_id, depth, parts);
-            self.goto(end);
-            self.builder.place(next);
+            self.code.goto(end);
+            self.code.place(next);
         }
-        self.cost = alternatives.worst(self.cost);
-        self.builder.place(end);
-        self.op(Opcode::Pop);
+        self.code.end_of(&alternatives);
+        self.code.place(end);
+        self.code.op(Opcode::Pop);
     }
 
     fn walk(&mut self, object: &Object, type_id: TypeId, walk: &Walk, depth: u32, parts: u32) {
@@ -539,15 +329,15 @@ impl Collection<'_> {
                 return;
             };
             let redacted = self.lower.symbols().redacted_ranges(target);
-            let cell = self.push(&pointer);
-            let null = self.builder.label();
-            self.push(&cell.clone().into_is_zero());
-            self.if_goto(null);
+            let cell = self.code.push(&pointer);
+            let null = self.code.label();
+            self.code.push(&cell.clone().into_is_zero());
+            self.code.if_goto(null);
             let target_size = target_size.min(LARGEST_POINTEE);
-            self.trace_around(&redacted, target_size, target_size);
+            self.code.trace_around(&redacted, target_size, target_size);
             self.walk_into(&Object::Value(cell), type_id, walk, depth, parts);
-            self.builder.place(null);
-            self.op(Opcode::Pop);
+            self.code.place(null);
+            self.code.op(Opcode::Pop);
             return;
         }
         self.walk_into(object, type_id, walk, depth, parts);
@@ -682,8 +472,8 @@ impl Collection<'_> {
             Walk::Newtype(value) => self.inner(&subjects, value, depth, parts),
             Walk::Function { symbol, .. } => self.value_of(&subjects, symbol).map(|symbol| {
                 // What it takes to find the symbol is collected on the way.
-                self.push(&symbol);
-                self.op(Opcode::Pop);
+                self.code.push(&symbol);
+                self.code.op(Opcode::Pop);
             }),
             Walk::Duration { .. } | Walk::Quantity { .. } | Walk::Reference { .. } => None,
             Walk::Structure(values, _) => {
@@ -741,29 +531,29 @@ impl Collection<'_> {
         if self.is_inside(&subjects.object, size, &start) {
             return Some(());
         }
-        let cell = self.push(&start);
-        let collected = self.builder.label();
+        let cell = self.code.push(&start);
+        let collected = self.code.label();
         self.unless_inside(&subjects.object, size, &cell, collected);
-        self.op(Opcode::Dup);
+        self.code.op(Opcode::Dup);
         match &count {
             Count::Length(length) => {
-                self.push(length);
-                self.clamp(limit / width);
-                self.multiply(width);
+                self.code.push(length);
+                self.code.clamp(limit / width);
+                self.code.multiply(width);
             }
             Count::End(end) => {
-                self.push(&IntExpr::binary(
+                self.code.push(&IntExpr::binary(
                     Binary::Subtract,
                     end.clone(),
                     cell.clone(),
                 ));
-                self.clamp(limit);
+                self.code.clamp(limit);
             }
         }
-        self.trace(limit);
+        self.code.trace(limit);
         self.collect_again(subjects, size, data, &cell);
-        self.builder.place(collected);
-        self.op(Opcode::Pop);
+        self.code.place(collected);
+        self.code.op(Opcode::Pop);
         Some(())
     }
 
@@ -783,8 +573,8 @@ impl Collection<'_> {
             let distance = IntExpr::binary(Binary::Subtract, cell.clone(), start.clone());
             let is_inside =
                 IntExpr::binary(Binary::LessUnsigned, distance, IntExpr::constant(size));
-            self.push(&is_inside);
-            self.if_goto(label);
+            self.code.push(&is_inside);
+            self.code.if_goto(label);
         }
     }
 
@@ -805,21 +595,21 @@ impl Collection<'_> {
         });
         if let Some(place) = place {
             let word = u64::from(self.lower.locator.architecture().pointer_size());
-            self.push(&place);
-            self.constant(word);
-            self.trace(word);
+            self.code.push(&place);
+            self.code.constant(word);
+            self.code.trace(word);
             return;
         }
         // What is computed, or read of another object: the whole object, where the pointer is no longer the same.
         let Some(now) = self.value_of(subjects, pointer) else {
             return;
         };
-        self.push(start);
+        self.code.push(start);
         let same = IntExpr::binary(Binary::Equal, now, cell.clone());
-        self.push(&same.into_is_zero());
+        self.code.push(&same.into_is_zero());
         // No bytes where it is the same: that costs no block.
-        self.multiply(size);
-        self.trace(0);
+        self.code.multiply(size);
+        self.code.trace(0);
     }
 
     fn extent(&mut self, subjects: &Subjects, extent: &Extent) -> Option<Count> {
@@ -842,38 +632,38 @@ impl Collection<'_> {
         let start = self.value_of(subjects, first)?;
         let count = self.extent(subjects, extent)?;
         let most = self.elements(of_element);
-        let cell = self.push(&start);
+        let cell = self.code.push(&start);
         match &count {
             Count::Length(length) => {
-                self.push(length);
-                self.clamp(most);
+                self.code.push(length);
+                self.code.clamp(most);
             }
             Count::End(end) => {
-                self.push(&IntExpr::binary(
+                self.code.push(&IntExpr::binary(
                     Binary::Subtract,
                     end.clone(),
                     cell.clone(),
                 ));
-                self.clamp(most.saturating_mul(of_element));
-                self.constant(of_element);
-                self.op(Opcode::DivUnsigned);
+                self.code.clamp(most.saturating_mul(of_element));
+                self.code.constant(of_element);
+                self.code.op(Opcode::DivUnsigned);
             }
         }
-        let number = IntExpr::cell((self.depth - 1) as u16);
+        let number = IntExpr::cell((self.code.depth() - 1) as u16);
         let redacted = self.lower.symbols().redacted_ranges(element);
         if redacted.is_empty() && !self.is_inside(&subjects.object, size, &start) {
-            let collected = self.builder.label();
+            let collected = self.code.label();
             self.unless_inside(&subjects.object, size, &cell, collected);
-            self.push(&cell);
-            self.push(&number);
-            self.multiply(of_element);
-            self.trace(most.saturating_mul(of_element));
+            self.code.push(&cell);
+            self.code.push(&number);
+            self.code.multiply(of_element);
+            self.code.trace(most.saturating_mul(of_element));
             self.collect_again(subjects, size, first, &cell);
-            self.builder.place(collected);
+            self.code.place(collected);
         }
         self.each((element, of_element), &redacted, most, depth - 1);
-        self.op(Opcode::Pop);
-        self.op(Opcode::Pop);
+        self.code.op(Opcode::Pop);
+        self.code.op(Opcode::Pop);
         Some(())
     }
 
@@ -894,9 +684,9 @@ impl Collection<'_> {
         }
         let most = self.elements(size);
         // How many are left, and the number of the next.
-        self.push(&length);
-        self.clamp(most);
-        let index = self.push(&start);
+        self.code.push(&length);
+        self.code.clamp(most);
+        let index = self.code.push(&start);
         self.countdown(most, |this, _| {
             let offset = IntExpr::binary(Binary::Multiply, index.clone(), IntExpr::constant(size));
             this.element_at(
@@ -908,8 +698,9 @@ impl Collection<'_> {
             // The next one, at the start of the ring again where it ends.
             let after = index.clone().add(1);
             let wraps = IntExpr::binary(Binary::LessUnsigned, after.clone(), capacity.clone());
-            this.push(&IntExpr::choose(wraps, after, IntExpr::constant(0)));
-            this.drop_below();
+            this.code
+                .push(&IntExpr::choose(wraps, after, IntExpr::constant(0)));
+            this.code.drop_below();
         });
         Some(())
     }
@@ -932,9 +723,9 @@ impl Collection<'_> {
             return None;
         }
         let most = self.elements(size);
-        self.push(&length);
-        self.clamp(most);
-        let index = self.push(&start);
+        self.code.push(&length);
+        self.code.clamp(most);
+        let index = self.code.push(&start);
         self.countdown(most, |this, _| {
             let number =
                 IntExpr::binary(Binary::DivideUnsigned, index.clone(), block_length.clone());
@@ -943,15 +734,15 @@ impl Collection<'_> {
                 blocks.clone(),
                 IntExpr::binary(Binary::Multiply, number, IntExpr::constant(word.into())),
             );
-            let place = this.push(&place);
-            this.builder.trace_quick(u16::from(word));
+            let place = this.code.push(&place);
+            this.code.trace_quick(u16::from(word));
             let inside = IntExpr::binary(Binary::RemainderUnsigned, index.clone(), block_length);
             let offset = IntExpr::binary(Binary::Multiply, inside, IntExpr::constant(size));
             let address = IntExpr::binary(Binary::Add, IntExpr::load(place, word), offset);
             this.element_at(&address, element, size, depth);
-            this.op(Opcode::Pop);
-            this.constant(1);
-            this.op(Opcode::Add);
+            this.code.op(Opcode::Pop);
+            this.code.constant(1);
+            this.code.op(Opcode::Add);
         });
         Some(())
     }
@@ -959,10 +750,10 @@ impl Collection<'_> {
     /// One element by itself.
     fn element_at(&mut self, address: &IntExpr, element: TypeId, size: u64, depth: u32) {
         let redacted = self.lower.symbols().redacted_ranges(element);
-        let cell = self.push(address);
-        self.trace_around(&redacted, size, size);
+        let cell = self.code.push(address);
+        self.code.trace_around(&redacted, size, size);
         self.part(&Object::Memory(cell), element, depth - 1, DEEPEST_PART);
-        self.op(Opcode::Pop);
+        self.code.op(Opcode::Pop);
     }
 
     /// How many bytes of a node are collected: the node as its type has it, and the items behind it.
@@ -1035,7 +826,7 @@ impl Collection<'_> {
             None => None,
         };
         // How many are left, and the node.
-        let cell = IntExpr::cell((self.depth + 1) as u16);
+        let cell = IntExpr::cell((self.code.depth() + 1) as u16);
         let at_node = Subjects {
             node: Some(cell.clone()),
             ..subjects.clone()
@@ -1050,25 +841,26 @@ impl Collection<'_> {
         let most = self.elements(size);
         match count {
             Some(count) => {
-                self.push(&count);
-                self.clamp(most);
+                self.code.push(&count);
+                self.code.clamp(most);
             }
-            None => self.constant(most),
+            None => self.code.constant(most),
         }
-        self.push(&start);
+        self.code.push(&start);
         self.countdown(most, |this, done| {
-            this.push(&cell.clone().into_is_zero());
-            this.if_goto(done);
+            this.code.push(&cell.clone().into_is_zero());
+            this.code.if_goto(done);
             if let Some(end) = end {
-                this.push(&IntExpr::binary(Binary::Equal, cell.clone(), end));
-                this.if_goto(done);
+                this.code
+                    .push(&IntExpr::binary(Binary::Equal, cell.clone(), end));
+                this.code.if_goto(done);
             }
-            this.trace_around(&redacted, size, size);
+            this.code.trace_around(&redacted, size, size);
             for item in items.nodes() {
                 this.inner(&at_node, item, depth - 1, DEEPEST_PART);
             }
-            this.push(&next);
-            this.drop_below();
+            this.code.push(&next);
+            this.code.drop_below();
         });
         Some(())
     }
@@ -1083,11 +875,11 @@ impl Collection<'_> {
     ) -> Option<()> {
         let present = self.value_of(subjects, present)?;
         let object = self.object_of(subjects, value)?;
-        let absent = self.builder.label();
-        self.push(&present.into_is_zero());
-        self.if_goto(absent);
+        let absent = self.code.label();
+        self.code.push(&present.into_is_zero());
+        self.code.if_goto(absent);
         self.part(&object, value.type_id, depth, parts);
-        self.builder.place(absent);
+        self.code.place(absent);
         Some(())
     }
 
@@ -1101,20 +893,20 @@ impl Collection<'_> {
     ) -> Option<()> {
         let index = self.value_of(subjects, index)?;
         let object = Object::Memory(self.value_of(subjects, storage)?);
-        let mut costs = Alternatives::of(self.cost);
+        let mut costs = self.code.alternatives();
         for (number, alternative) in (0..).zip(alternatives) {
             if !self.walks.leads(*alternative, depth) {
                 continue;
             }
-            self.cost = costs.next(self.cost);
-            let next = self.builder.label();
+            self.code.next_of(&mut costs);
+            let next = self.code.label();
             let is_this = IntExpr::binary(Binary::Equal, index.clone(), IntExpr::constant(number));
-            self.push(&is_this.into_is_zero());
-            self.if_goto(next);
+            self.code.push(&is_this.into_is_zero());
+            self.code.if_goto(next);
             self.part(&object, *alternative, depth, parts);
-            self.builder.place(next);
+            self.code.place(next);
         }
-        self.cost = costs.worst(self.cost);
+        self.code.end_of(&costs);
         Some(())
     }
 
@@ -1134,14 +926,14 @@ impl Collection<'_> {
             return None;
         }
         let redacted = self.lower.symbols().redacted_ranges(target);
-        let cell = self.push(&pointer);
-        let null = self.builder.label();
-        self.push(&cell.clone().into_is_zero());
-        self.if_goto(null);
-        self.trace_around(&redacted, size, size);
+        let cell = self.code.push(&pointer);
+        let null = self.code.label();
+        self.code.push(&cell.clone().into_is_zero());
+        self.code.if_goto(null);
+        self.code.trace_around(&redacted, size, size);
         self.part(&Object::Memory(cell), target, depth - 1, DEEPEST_PART);
-        self.builder.place(null);
-        self.op(Opcode::Pop);
+        self.code.place(null);
+        self.code.op(Opcode::Pop);
         Some(())
     }
 }

@@ -30,36 +30,40 @@ impl Collection<'_> {
         let length = self.value_of(subjects, length)?;
         let most = self.elements(size);
         let most_buckets = most.saturating_mul(BUCKETS_OF_ELEMENT);
-        let outside = self.times;
-        let base = self.depth;
+        let outside = self.code.times();
+        let base = self.code.depth();
         let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
-        let [again, empty, done] = self.labels();
-        self.push(&length);
-        self.clamp(most);
+        let [again, empty, done] = self.code.labels();
+        self.code.push(&length);
+        self.code.clamp(most);
         // An empty table has control bytes that are shared.
-        self.push(&mask.add(1));
-        self.clamp(most_buckets);
-        self.constant(0);
-        self.push(&cell(0).into_is_zero());
-        self.if_goto(done);
-        self.push(&control);
-        self.push(&cell(1));
-        self.trace(most_buckets);
-        self.builder.place(again);
+        self.code.push(&mask.add(1));
+        self.code.clamp(most_buckets);
+        self.code.constant(0);
+        self.code.push(&cell(0).into_is_zero());
+        self.code.if_goto(done);
+        self.code.push(&control);
+        self.code.push(&cell(1));
+        self.code.trace(most_buckets);
+        self.code.place(again);
         self.repeated(most_buckets, |this| {
-            this.push(&IntExpr::binary(Binary::Equal, cell(1), cell(2)));
-            this.if_goto(done);
+            this.code
+                .push(&IntExpr::binary(Binary::Equal, cell(1), cell(2)));
+            this.code.if_goto(done);
             let place = IntExpr::binary(Binary::Add, control, cell(2));
             let byte = IntExpr::load(place, 1);
-            this.push(&IntExpr::binary(Binary::And, byte, IntExpr::constant(0x80)));
-            this.if_goto(empty);
+            this.code
+                .push(&IntExpr::binary(Binary::And, byte, IntExpr::constant(0x80)));
+            this.code.if_goto(empty);
             // Fewer buckets are full than are looked at.
-            let all = std::mem::replace(&mut this.times, outside.saturating_mul(most));
+            let all = this.code.set_times(outside.saturating_mul(most));
             let before = IntExpr::binary(Binary::Multiply, cell(2).add(1), IntExpr::constant(size));
-            let bucket = this.push(&IntExpr::binary(Binary::Subtract, entries, before));
-            this.op(Opcode::Dup);
-            this.constant(size);
-            this.trace(size);
+            let bucket = this
+                .code
+                .push(&IntExpr::binary(Binary::Subtract, entries, before));
+            this.code.op(Opcode::Dup);
+            this.code.constant(size);
+            this.code.trace(size);
             let at_bucket = Subjects {
                 node: Some(bucket),
                 ..subjects.clone()
@@ -67,17 +71,17 @@ impl Collection<'_> {
             for item in items.nodes() {
                 this.inner(&at_bucket, item, depth - 1, DEEPEST_PART);
             }
-            this.op(Opcode::Pop);
-            this.one_less_of_three(done);
-            this.times = all;
-            this.builder.place(empty);
-            this.constant(1);
-            this.op(Opcode::Add);
-            this.goto(again);
+            this.code.op(Opcode::Pop);
+            this.code.one_less_of_three(done);
+            this.code.set_times(all);
+            this.code.place(empty);
+            this.code.constant(1);
+            this.code.op(Opcode::Add);
+            this.code.goto(again);
         });
-        self.builder.place(done);
+        self.code.place(done);
         for _ in 0..3 {
-            self.op(Opcode::Pop);
+            self.code.op(Opcode::Pop);
         }
         Some(())
     }
@@ -96,7 +100,7 @@ impl Collection<'_> {
         let old = self.value_of(subjects, &table.old)?;
         let old_count = self.value_of(subjects, &table.old_count)?;
         let length = self.value_of(subjects, &table.length)?;
-        let base = self.depth;
+        let base = self.code.depth();
         let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
         let constant = IntExpr::constant;
         let (place, bucket) = (
@@ -130,67 +134,68 @@ impl Collection<'_> {
             constant(VISITED.into()),
         );
         let is_enough = IntExpr::binary(Binary::LessUnsigned, constant(most_buckets), visited);
-        let outside = self.times;
-        let [again, places, next, chained, done] = self.labels();
-        self.push(&length);
-        self.clamp(most);
-        self.constant(0);
-        self.constant(0);
-        self.push(&cell(0).into_is_zero());
-        self.if_goto(done);
-        self.push(&is_behind);
-        self.if_goto(done);
-        self.push(&in_array);
-        self.drop_below();
-        self.builder.place(again);
+        let outside = self.code.times();
+        let [again, places, next, chained, done] = self.code.labels();
+        self.code.push(&length);
+        self.code.clamp(most);
+        self.code.constant(0);
+        self.code.constant(0);
+        self.code.push(&cell(0).into_is_zero());
+        self.code.if_goto(done);
+        self.code.push(&is_behind);
+        self.code.if_goto(done);
+        self.code.push(&in_array);
+        self.code.drop_below();
+        self.code.place(again);
         self.repeated(most_buckets, |this| {
-            this.op(Opcode::Dup);
-            this.constant(table.size);
-            this.trace(table.size);
-            this.builder.place(places);
+            this.code.op(Opcode::Dup);
+            this.code.constant(table.size);
+            this.code.trace(table.size);
+            this.code.place(places);
             // Fewer places are full than are looked at.
-            let looked_at = std::mem::replace(&mut this.times, outside.saturating_mul(most));
-            this.push(&full.into_is_zero());
-            this.if_goto(next);
+            let looked_at = this.code.set_times(outside.saturating_mul(most));
+            this.code.push(&full.into_is_zero());
+            this.code.if_goto(next);
             for item in table.items.nodes() {
                 this.inner(&at_place, item, depth - 1, DEEPEST_PART);
             }
-            this.one_less_of_three(done);
-            this.times = looked_at;
-            this.builder.place(next);
-            let last = this.builder.label();
-            this.push(&IntExpr::binary(Binary::Equal, place, constant(7)));
-            this.if_goto(last);
-            this.constant(1);
-            this.op(Opcode::Add);
-            this.goto(places);
-            this.builder.place(last);
+            this.code.one_less_of_three(done);
+            this.code.set_times(looked_at);
+            this.code.place(next);
+            let last = this.code.label();
+            this.code
+                .push(&IntExpr::binary(Binary::Equal, place, constant(7)));
+            this.code.if_goto(last);
+            this.code.constant(1);
+            this.code.op(Opcode::Add);
+            this.code.goto(places);
+            this.code.place(last);
             // What follows in the chain, or the next of the array.
-            this.push(&overflow);
-            this.op(Opcode::Dup);
-            this.if_goto(chained);
-            this.op(Opcode::Pop);
-            this.add_below(1 + (1 << VISITED));
-            this.push(&is_behind);
-            this.if_goto(done);
-            this.push(&is_enough);
-            this.if_goto(done);
-            this.push(&in_array);
-            this.drop_below();
-            this.goto(again);
-            this.depth += 1;
-            this.builder.place(chained);
-            this.drop_below();
-            this.add_below(1 << VISITED);
-            this.push(&is_enough);
-            this.if_goto(done);
-            this.goto(again);
+            this.code.push(&overflow);
+            this.code.op(Opcode::Dup);
+            this.code.if_goto(chained);
+            this.code.op(Opcode::Pop);
+            this.code.add_below(1 + (1 << VISITED));
+            this.code.push(&is_behind);
+            this.code.if_goto(done);
+            this.code.push(&is_enough);
+            this.code.if_goto(done);
+            this.code.push(&in_array);
+            this.code.drop_below();
+            this.code.goto(again);
+            this.code.set_depth(this.code.depth() + 1);
+            this.code.place(chained);
+            this.code.drop_below();
+            this.code.add_below(1 << VISITED);
+            this.code.push(&is_enough);
+            this.code.if_goto(done);
+            this.code.goto(again);
         });
-        self.builder.place(done);
+        self.code.place(done);
         for _ in 0..3 {
-            self.op(Opcode::Pop);
+            self.code.op(Opcode::Pop);
         }
-        debug_assert_eq!(self.depth, base);
+        debug_assert_eq!(self.code.depth(), base);
         Some(())
     }
 
@@ -208,15 +213,15 @@ impl Collection<'_> {
         let most = self.elements(1);
         // No more than the bits of a word are before the first.
         let limit = (most + 64).div_ceil(8);
-        let cell = self.push(&first);
-        self.op(Opcode::Dup);
+        let cell = self.code.push(&first);
+        self.code.op(Opcode::Dup);
         let end = IntExpr::binary(Binary::Add, start, length).add(7);
         let bytes = IntExpr::binary(Binary::ShiftRightUnsigned, end, IntExpr::constant(3));
-        self.push(&bytes);
-        self.clamp(limit);
-        self.trace(limit);
+        self.code.push(&bytes);
+        self.code.clamp(limit);
+        self.code.trace(limit);
         self.collect_again(subjects, size, pointer, &cell);
-        self.op(Opcode::Pop);
+        self.code.op(Opcode::Pop);
         Some(())
     }
 }

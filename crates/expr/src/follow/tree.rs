@@ -13,8 +13,8 @@ impl Collection<'_> {
     pub(super) fn tree(&mut self, subjects: &Subjects, tree: &Tree, depth: u32) -> Option<()> {
         let root = self.value_of(subjects, &tree.root)?;
         let length = self.value_of(subjects, &tree.length)?;
-        let left_over = self.depth;
-        let cell = IntExpr::cell((self.depth + 2) as u16);
+        let left_over = self.code.depth();
+        let cell = IntExpr::cell((self.code.depth() + 2) as u16);
         let at_node = Subjects {
             node: Some(cell.clone()),
             ..subjects.clone()
@@ -24,7 +24,7 @@ impl Collection<'_> {
         let parent = self.value_of(&at_node, &tree.parent)?;
         // The right child of the parent, which is on the stack above the node then.
         let above = Subjects {
-            node: Some(IntExpr::cell((self.depth + 3) as u16)),
+            node: Some(IntExpr::cell((self.code.depth() + 3) as u16)),
             ..subjects.clone()
         };
         let right_of_parent = self.value_of(&above, &tree.right)?;
@@ -32,70 +32,71 @@ impl Collection<'_> {
         let redacted = self.redacted_in_node(&at_node, tree.root.type_id, &tree.items)?;
         let most = self.elements(size);
         let steps = most.saturating_mul(STEPS_OF_TREE).saturating_add(64);
-        self.constant(steps);
-        self.push(&length);
-        self.clamp(most);
-        self.push(&root);
-        let [descend, visit, ascend] = self.labels();
-        let [no_left, no_right, done] = self.labels();
+        self.code.constant(steps);
+        self.code.push(&length);
+        self.code.clamp(most);
+        self.code.push(&root);
+        let [descend, visit, ascend] = self.code.labels();
+        let [no_left, no_right, done] = self.code.labels();
         // An empty tree has no root, or a length of zero.
-        self.push(&cell.clone().into_is_zero());
-        self.if_goto(done);
+        self.code.push(&cell.clone().into_is_zero());
+        self.code.if_goto(done);
         let elements = IntExpr::cell((left_over + 1) as u16);
-        self.push(&elements.clone().into_is_zero());
-        self.if_goto(done);
+        self.code.push(&elements.clone().into_is_zero());
+        self.code.if_goto(done);
         // Down to the left. Each node is collected on the way down.
-        self.builder.place(descend);
+        self.code.place(descend);
         self.repeated(steps, |this| {
-            this.one_less_of_three(done);
-            this.trace_around(&redacted, size, size / STEPS_OF_TREE);
-            this.push(&left);
-            this.op(Opcode::Dup);
-            this.op(Opcode::LogNot);
-            this.if_goto(no_left);
-            this.drop_below();
-            this.goto(descend);
+            this.code.one_less_of_three(done);
+            this.code
+                .trace_around(&redacted, size, size / STEPS_OF_TREE);
+            this.code.push(&left);
+            this.code.op(Opcode::Dup);
+            this.code.op(Opcode::LogNot);
+            this.code.if_goto(no_left);
+            this.code.drop_below();
+            this.code.goto(descend);
         });
-        self.depth = left_over + 4;
-        self.builder.place(no_left);
-        self.op(Opcode::Pop);
-        self.builder.place(visit);
+        self.code.set_depth(left_over + 4);
+        self.code.place(no_left);
+        self.code.op(Opcode::Pop);
+        self.code.place(visit);
         self.repeated(most, |this| {
             for item in tree.items.nodes() {
                 this.inner(&at_node, item, depth - 1, DEEPEST_PART);
             }
-            this.one_less_below();
-            this.push(&elements.into_is_zero());
-            this.if_goto(done);
-            this.push(&right);
-            this.op(Opcode::Dup);
-            this.op(Opcode::LogNot);
-            this.if_goto(no_right);
-            this.drop_below();
-            this.goto(descend);
+            this.code.one_less_below();
+            this.code.push(&elements.into_is_zero());
+            this.code.if_goto(done);
+            this.code.push(&right);
+            this.code.op(Opcode::Dup);
+            this.code.op(Opcode::LogNot);
+            this.code.if_goto(no_right);
+            this.code.drop_below();
+            this.code.goto(descend);
         });
-        self.depth = left_over + 4;
-        self.builder.place(no_right);
-        self.op(Opcode::Pop);
+        self.code.set_depth(left_over + 4);
+        self.code.place(no_right);
+        self.code.op(Opcode::Pop);
         // Up to the first node that this is left of.
-        self.builder.place(ascend);
+        self.code.place(ascend);
         self.repeated(steps, |this| {
-            this.one_less_of_three(done);
-            this.push(&parent);
+            this.code.one_less_of_three(done);
+            this.code.push(&parent);
             let is_right = IntExpr::binary(Binary::Equal, right_of_parent, cell);
-            this.push(&is_right);
+            this.code.push(&is_right);
             // The parent takes the node's place.
-            this.op(Opcode::Swap);
-            this.op(Opcode::Rot);
-            this.drop_below();
-            this.if_goto(ascend);
-            this.goto(visit);
+            this.code.op(Opcode::Swap);
+            this.code.op(Opcode::Rot);
+            this.code.drop_below();
+            this.code.if_goto(ascend);
+            this.code.goto(visit);
         });
-        self.builder.place(done);
+        self.code.place(done);
         for _ in 0..3 {
-            self.op(Opcode::Pop);
+            self.code.op(Opcode::Pop);
         }
-        debug_assert_eq!(self.depth, left_over);
+        debug_assert_eq!(self.code.depth(), left_over);
         Some(())
     }
 
@@ -106,7 +107,7 @@ impl Collection<'_> {
         let height = self.value_of(subjects, &tree.height)?;
         let length = self.value_of(subjects, &tree.length)?;
         let most = self.elements(1);
-        let base = self.depth;
+        let base = self.code.depth();
         let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
         let (node, place) = (cell(1), cell(2));
         let number = IntExpr::binary(Binary::And, place.clone(), IntExpr::constant(15));
@@ -123,53 +124,53 @@ impl Collection<'_> {
         // The edges follow what all nodes have.
         let whole = edges.distance_from(&node)?;
         let all_edges = 16 * u64::from(word);
-        let [descend, leaf, visit, ascend, done] = self.labels();
-        self.push(&length);
-        self.clamp(most);
-        self.push(&root);
-        self.push(&IntExpr::binary(
+        let [descend, leaf, visit, ascend, done] = self.code.labels();
+        self.code.push(&length);
+        self.code.clamp(most);
+        self.code.push(&root);
+        self.code.push(&IntExpr::binary(
             Binary::ShiftLeft,
             height,
             IntExpr::constant(4),
         ));
-        self.push(&cell(0).into_is_zero());
-        self.if_goto(done);
-        self.push(&node.clone().into_is_zero());
-        self.if_goto(done);
+        self.code.push(&cell(0).into_is_zero());
+        self.code.if_goto(done);
+        self.code.push(&node.clone().into_is_zero());
+        self.code.if_goto(done);
         // No tree is higher.
         let is_too_high = IntExpr::binary(
             Binary::LessUnsigned,
             IntExpr::constant(0x1ff),
             place.clone(),
         );
-        self.push(&is_too_high);
-        self.if_goto(done);
-        self.builder.place(descend);
+        self.code.push(&is_too_high);
+        self.code.if_goto(done);
+        self.code.place(descend);
         let is_inner = IntExpr::binary(Binary::LessUnsigned, IntExpr::constant(15), place.clone());
         let times = most.saturating_mul(2);
         self.repeated(times, |this| {
-            this.push(&is_inner.clone().into_is_zero());
-            this.if_goto(leaf);
+            this.code.push(&is_inner.clone().into_is_zero());
+            this.code.if_goto(leaf);
             // An inner node is collected where it is entered first, and not each time that the walk comes back.
-            let first = this.builder.label();
-            let again = this.builder.label();
-            this.push(&number.clone().into_is_zero());
-            this.if_goto(first);
-            this.goto(again);
-            this.builder.place(first);
-            this.push(&node);
+            let first = this.code.label();
+            let again = this.code.label();
+            this.code.push(&number.clone().into_is_zero());
+            this.code.if_goto(first);
+            this.code.goto(again);
+            this.code.place(first);
+            this.code.push(&node);
             let size = whole + all_edges - u64::from(word) * 4;
-            this.constant(size);
+            this.code.constant(size);
             // A node has five elements at least, and an inner one as many nodes below.
-            this.trace(size.div_ceil(8));
-            this.builder.place(again);
+            this.code.trace(size.div_ceil(8));
+            this.code.place(again);
             let offset = IntExpr::binary(
                 Binary::Multiply,
                 number.clone(),
                 IntExpr::constant(word.into()),
             );
             let child = IntExpr::load(IntExpr::binary(Binary::Add, edges, offset), word);
-            this.push(&child);
+            this.code.push(&child);
             let lower = IntExpr::binary(
                 Binary::ShiftRightUnsigned,
                 place.clone(),
@@ -180,42 +181,42 @@ impl Collection<'_> {
                 lower.add(1_u64.wrapping_neg()),
                 IntExpr::constant(4),
             );
-            this.push(&lower);
+            this.code.push(&lower);
             this.replace_two();
-            this.goto(descend);
+            this.code.goto(descend);
         });
-        self.builder.place(leaf);
-        self.push(&node);
-        self.constant(whole);
-        self.trace(whole.saturating_mul(most / 4 + 1));
-        self.builder.place(visit);
+        self.code.place(leaf);
+        self.code.push(&node);
+        self.code.constant(whole);
+        self.code.trace(whole.saturating_mul(most / 4 + 1));
+        self.code.place(visit);
         let is_behind = IntExpr::binary(Binary::LessUnsigned, number.clone(), size).into_is_zero();
-        self.push(&is_behind);
-        self.if_goto(ascend);
+        self.code.push(&is_behind);
+        self.code.if_goto(ascend);
         self.repeated(most, |this| {
             for item in tree.items.nodes() {
                 this.inner(&at_node, item, depth - 1, DEEPEST_PART);
             }
-            this.constant(1);
-            this.op(Opcode::Add);
-            this.one_less_of_three(done);
+            this.code.constant(1);
+            this.code.op(Opcode::Add);
+            this.code.one_less_of_three(done);
             // What follows an element of an inner node is below it.
-            this.push(&is_inner);
-            this.if_goto(descend);
-            this.goto(visit);
+            this.code.push(&is_inner);
+            this.code.if_goto(descend);
+            this.code.goto(visit);
         });
-        self.depth = base + 3;
-        self.builder.place(ascend);
+        self.code.set_depth(base + 3);
+        self.code.place(ascend);
         self.repeated(times, |this| {
-            this.push(&parent);
-            this.op(Opcode::Dup);
-            let above = this.builder.label();
-            this.if_goto(above);
+            this.code.push(&parent);
+            this.code.op(Opcode::Dup);
+            let above = this.code.label();
+            this.code.if_goto(above);
             // The root has no parent: fewer elements than the container says.
-            this.op(Opcode::Pop);
-            this.goto(done);
-            this.depth += 1;
-            this.builder.place(above);
+            this.code.op(Opcode::Pop);
+            this.code.goto(done);
+            this.code.set_depth(this.code.depth() + 1);
+            this.code.place(above);
             let higher = IntExpr::binary(
                 Binary::ShiftRightUnsigned,
                 place.clone(),
@@ -223,17 +224,17 @@ impl Collection<'_> {
             );
             let higher = IntExpr::binary(Binary::ShiftLeft, higher.add(1), IntExpr::constant(4));
             let low = IntExpr::binary(Binary::And, parent_index, IntExpr::constant(15));
-            this.push(&IntExpr::binary(Binary::Or, higher, low));
+            this.code.push(&IntExpr::binary(Binary::Or, higher, low));
             this.replace_two();
-            this.push(&is_too_high);
-            this.if_goto(done);
-            this.goto(visit);
+            this.code.push(&is_too_high);
+            this.code.if_goto(done);
+            this.code.goto(visit);
         });
-        self.builder.place(done);
+        self.code.place(done);
         for _ in 0..3 {
-            self.op(Opcode::Pop);
+            self.code.op(Opcode::Pop);
         }
-        debug_assert_eq!(self.depth, base);
+        debug_assert_eq!(self.code.depth(), base);
         Some(())
     }
 
@@ -241,8 +242,8 @@ impl Collection<'_> {
     fn replace_two(&mut self) {
         // a b c d → a d b c → a d c b → a d c → c a d → c d a → c d
         for _ in 0..2 {
-            self.op(Opcode::Rot);
-            self.drop_below();
+            self.code.op(Opcode::Rot);
+            self.code.drop_below();
         }
     }
 }

@@ -9,6 +9,8 @@ mod shape;
 mod text;
 mod walked;
 
+use std::cell::Cell;
+
 use super::contents::{Known, Place, Value};
 use super::datum::{Datum, Parts, Recorder};
 use super::state::{State, Watched};
@@ -49,7 +51,10 @@ pub(crate) const REDACTED: &str = "<redacted>";
 const LONGEST: usize = 4 << 20;
 
 /// The most values that are walked for one: rules may say that a value contains itself.
-const MOST_WALKS: u32 = 20_000;
+const MOST_WALKS: usize = 20_000;
+
+/// Reading so many bytes by a rule counts as one walk: rules may say that each value is a large array.
+const BYTES_OF_A_WALK: usize = 256;
 
 /// The deepest nesting that is shown; [`PrintOptions::depth`] does not count everything.
 const DEEPEST: u32 = 100;
@@ -63,7 +68,7 @@ pub(super) struct Printer<'a> {
     /// The rules for types, where values are written as their language writes them.
     walks: Option<&'a TypeWalks<'a>>,
     /// How many more values are walked.
-    walks_left: u32,
+    walks_left: Cell<usize>,
     out: String,
     /// What the values are as data, where that is asked for.
     recorder: Option<Recorder>,
@@ -120,7 +125,7 @@ impl<'a> Printer<'a> {
             options,
             language,
             walks: None,
-            walks_left: MOST_WALKS,
+            walks_left: Cell::new(MOST_WALKS),
             out: String::new(),
             recorder: None,
             statics: Vec::new(),

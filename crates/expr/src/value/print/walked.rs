@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use tracewire_model::Address;
 
 use super::go::{SortKey, go_duration};
-use super::{Context, Printer};
+use super::{BYTES_OF_A_WALK, Context, Printer};
 use crate::ExpressionErrorKind;
 use crate::location::Locator;
 use crate::node::Node;
@@ -31,6 +31,9 @@ enum Stop {
 
 type Walked<T> = Result<T, Stop>;
 
+/// What is shown where no more values are walked.
+const TOO_MANY: &str = "...";
+
 const UNAVAILABLE: Stop = Stop::Missing("<unavailable>");
 
 /// Follows what another element is shown in.
@@ -42,11 +45,10 @@ impl Printer<'_> {
         let Some(walk) = self.walks.and_then(|walks| walks.walk(value.type_id)) else {
             return false;
         };
-        let Some(left) = self.walks_left.checked_sub(1) else {
-            self.put_missing("...");
+        if self.take_walks(1).is_err() {
+            self.put_missing(TOO_MANY);
             return true;
-        };
-        self.walks_left = left;
+        }
         let before = self.out.len();
         let subjects = RuleSubjects::of(value.clone());
         let around = self.state.replace_differs(false);
@@ -74,6 +76,13 @@ impl Printer<'_> {
         }
     }
 
+    /// Counts walks, of which there are so many for a value.
+    fn take_walks(&self, count: usize) -> Walked<()> {
+        let left = self.walks_left.get().checked_sub(count);
+        self.walks_left.set(left.unwrap_or(0));
+        left.map(|_| ()).ok_or(Stop::Missing(TOO_MANY))
+    }
+
     fn evaluator(&self, subjects: &RuleSubjects) -> Evaluator<'_> {
         Evaluator {
             symbols: self.symbols,
@@ -99,7 +108,9 @@ impl Printer<'_> {
     }
 
     fn evaluated(&self, subjects: &RuleSubjects, node: &Node) -> Walked<Value> {
-        self.evaluator(subjects).value(node).map_err(stop)
+        let value = self.evaluator(subjects).value(node).map_err(stop)?;
+        self.take_walks(value.contents.len() / BYTES_OF_A_WALK)?;
+        Ok(value)
     }
 
     /// A value of a type from memory, unknown bytes and all.
@@ -109,6 +120,7 @@ impl Printer<'_> {
         if size > LARGEST_VALUE {
             return Err(Stop::Unfit);
         }
+        self.take_walks(size / BYTES_OF_A_WALK)?;
         let nothing = Value::new(type_id, Vec::new(), Place::Nowhere, self.language);
         let subjects = RuleSubjects::of(nothing);
         self.evaluator(&subjects)
