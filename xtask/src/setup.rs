@@ -92,6 +92,18 @@ pub const FOR_BENCH_QEMU: &[Need] = &[
     need("qemu-system-ppc", "qemu-system-ppc"),
 ];
 
+/// What `bench proxy` needs.
+pub const FOR_BENCH_PROXY: &[Need] = &[
+    need("clang", "clang"),
+    need("ld.lld", "lld"),
+    need("gdb-multiarch", "gdb-multiarch"),
+    need("qemu-system-aarch64", "qemu-system-arm"),
+    need("qemu-system-riscv64", "qemu-system-misc"),
+    need("qemu-system-x86_64", "qemu-system-x86"),
+    need("qemu-system-mips", "qemu-system-mips"),
+    need("qemu-system-ppc", "qemu-system-ppc"),
+];
+
 /// What `bench file` needs.
 pub const FOR_BENCH_FILE: &[Need] = &[need("gdb", "gdb")];
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::bfd;
+use super::standard::StandardRegisters;
 use super::types::{FeatureTypes, RegisterType};
+use crate::architecture::Architecture;
 use tracewire_model::{ByteOrder, RegisterNumber};
 
 /// The longest target description that is read, in bytes. GDB's longest has some 30 KiB; the XML library compares each
@@ -101,7 +103,7 @@ pub enum LayoutError {
     /// Elements nested too deep.
     #[error("elements of the target description are nested more than {MAX_DEPTH} deep")]
     TooDeep,
-    /// The root is something else.
+    /// The root is something else, which GDB reads nothing from.
     #[error("expected a `target` element at the root of the target description, not `{0}`")]
     Root(String),
     /// A part of it is in another file, which a trace file cannot hold.
@@ -145,6 +147,9 @@ impl TargetDescription {
     /// Reads a target description (the manual's Target Description Format). A register's width is its own attribute,
     /// whatever its type.
     ///
+    /// A feature at the root, as some stubs send it, names a machine only: GDB reads no registers from it, and has the
+    /// machine's standard ones.
+    ///
     /// # Errors
     /// When it is no good XML, has parts in other files, registers that cannot be laid out, or neither registers nor the
     /// name of a machine.
@@ -174,7 +179,10 @@ impl TargetDescription {
         let document = document.map_err(|error| LayoutError::Xml(error.to_string()))?;
         let root = document.root_element();
         if root.tag_name().name() != "target" {
-            return Err(LayoutError::Root(root.tag_name().name().to_owned()));
+            return match machine_of_feature(root) {
+                Some(machine) => Ok(Self::Architecture(bfd::bfd_name(machine).to_owned())),
+                None => Err(LayoutError::Root(root.tag_name().name().to_owned())),
+            };
         }
         let mut architecture = None;
         let mut registers = Vec::new();
@@ -351,6 +359,14 @@ impl RegisterLayout {
     pub fn byte_order(&self) -> Option<ByteOrder> {
         bfd::bfd_byte_order(self.architecture()?)
     }
+}
+
+/// The machine whose standard registers begin with a feature of this name, and of this width.
+fn machine_of_feature(feature: roxmltree::Node<'_, '_>) -> Option<Architecture> {
+    let name = feature.attribute("name")?;
+    let register = feature.children().find(|node| node.has_tag_name("reg"))?;
+    let bits = register.attribute("bitsize")?.trim().parse().ok()?;
+    StandardRegisters::machine_of_feature(name, bits)
 }
 
 /// Refuses nesting deeper than [`MAX_DEPTH`] before the XML library sees it, without a recursion of its own.

@@ -76,6 +76,20 @@ impl StandardRegisters {
         sets.next().filter(|_| sets.next().is_none())
     }
 
+    /// The first machine that has a set whose first feature has this name and registers of so many bits. Others of its family
+    /// may differ in the byte order.
+    pub(super) fn machine_of_feature(name: &str, bits: u32) -> Option<Architecture> {
+        let begins_so = |set: &Self| {
+            let first = set.features.first();
+            first.is_some_and(|feature| {
+                let register = feature.registers.first();
+                feature.name == name && register.is_some_and(|register| register.bits == bits)
+            })
+        };
+        let mut machines = Architecture::ALL.iter().copied();
+        machines.find(|machine| Self::all(*machine).iter().any(begins_so))
+    }
+
     /// The machine.
     #[must_use]
     pub const fn architecture(&self) -> Architecture {

@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
-use tracewire_arch::{Architecture, Machine, UpperBits, dwarf_register, gdb_register};
+use tracewire_arch::{
+    Architecture, LayoutError, Machine, RegisterLayout, StandardRegisters, TargetDescription,
+    UpperBits, dwarf_register, gdb_register,
+};
 use tracewire_model::RegisterNumber;
 
 #[test]
@@ -193,4 +196,46 @@ fn registers_have_gdbs_numbers() {
             assert!(dwarf_register(machine, RegisterNumber(gdb)).is_some());
         }
     }
+}
+
+#[test]
+fn a_feature_at_the_root_of_a_description_names_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    for architecture in Architecture::ALL {
+        for set in StandardRegisters::all(*architecture) {
+            let xml = set.target_xml();
+            let (start, end) = (xml.find("<feature"), xml.find("</feature>"));
+            let feature = &xml[start.unwrap()..end.unwrap() + "</feature>".len()];
+            let named = match TargetDescription::parse(feature) {
+                Ok(TargetDescription::Architecture(bfd)) => {
+                    Architecture::of_bfd_name(&bfd, false, architecture.byte_order())
+                }
+                _ => None,
+            };
+            assert_eq!(named, Some(*architecture), "{feature}");
+        }
+    }
+    // GDB accepts it, and reads nothing from it.
+    let path = folder.path().join("feature.xml");
+    let feature =
+        r#"<feature name="org.gnu.gdb.riscv.cpu"><reg name="zero" bitsize="32"/></feature>"#;
+    std::fs::write(&path, feature).unwrap();
+    let read = Command::new("gdb-multiarch")
+        .args(["-nx", "-batch"])
+        .args(["-ex", &format!("set tdesc filename {}", path.display())])
+        .args(["-ex", "maint print xml-tdesc"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&read.stderr), "");
+    let read = String::from_utf8_lossy(&read.stdout);
+    assert!(
+        read.contains("<target>") && !read.contains("<reg"),
+        "{read}"
+    );
+    // Nobody knows the machine of this one.
+    let unknown = r#"<feature name="cpu"><reg name="a" bitsize="32"/></feature>"#;
+    assert!(matches!(
+        RegisterLayout::parse(unknown),
+        Err(LayoutError::Root(name)) if name == "feature"
+    ));
 }

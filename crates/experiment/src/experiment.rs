@@ -17,7 +17,7 @@ use crate::known_registers::KnownRegisters;
 use crate::maker::FrameMaker;
 use crate::mechanism::{Mechanism, Served};
 use crate::pads::{PadTarget, RunEnd, RunPads};
-use crate::pieces::Pieces;
+use crate::pieces::{AddressForm, Pieces};
 use crate::plan::Plan;
 use crate::run::Run;
 use crate::stepping::Stepping;
@@ -494,9 +494,9 @@ impl<S: FrameStore> Experiment<S> {
         self.known_registers.all()
     }
 
-    /// Lets frames tell addresses as GDB has those of 32-bit MIPS: extended with their sign. It finds memory at no others.
-    pub const fn extend_addresses(&mut self) {
-        self.maker.extend_addresses();
+    /// Sets the form of addresses in frames. GDB finds memory at no others.
+    pub const fn set_address_form(&mut self, form: AddressForm) {
+        self.maker.set_address_form(form);
     }
 }
 

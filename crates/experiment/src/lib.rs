@@ -72,7 +72,7 @@ pub use pads::{
     Fault, FaultKind, FrameContents, FrameSink, KeptSet, Losses, PadCode, PadNeeds, PadTarget,
     Pads, RunEnd, SharedVariable, Writers,
 };
-pub use pieces::{FRAME_LIMIT, Missing};
+pub use pieces::{AddressForm, FRAME_LIMIT, Missing};
 pub use stepping::TracepointKey;
 #[cfg(target_os = "linux")]
 pub use store::SpoolStore;

@@ -10,7 +10,7 @@ use crate::experiment::{Options, Registers};
 use crate::fetched::Fetched;
 use crate::kept::KeptRegisters;
 use crate::pads::KeptSet;
-use crate::pieces::Pieces;
+use crate::pieces::{AddressForm, Pieces};
 use crate::plan::{Actions, Plan};
 use crate::withheld::Withheld;
 
@@ -77,9 +77,9 @@ impl FrameMaker {
         self.has_registers
     }
 
-    /// Lets frames tell addresses extended from 32 bits with their sign.
-    pub(crate) const fn extend_addresses(&mut self) {
-        self.collector.pieces.extends_sign = true;
+    /// Sets the form of addresses in frames.
+    pub(crate) const fn set_address_form(&mut self, form: AddressForm) {
+        self.collector.pieces.address_form = form;
     }
 
     /// Has frames keep the registers that were asked for in place of whole register blocks of this layout.

@@ -1,5 +1,6 @@
 //! What the actions of a hit collect: first noted, then read together, then written in the order of the actions.
 
+use tracewire_arch::Architecture;
 use tracewire_model::{Address, ByteOrder, VariableNumber};
 use tracewire_tracefile::{EncodeError, FrameEncoder};
 
@@ -15,6 +16,42 @@ pub(crate) const PIECE_LIMIT: usize = 4096;
 /// Strings are read up to the ends of pages, so that one that ends before unreadable memory does not touch it. Any
 /// divisor of the real page size would do.
 const PAGE: u64 = 4096;
+
+/// How frames give addresses of memory: as GDB asks for them. Its expressions extend 32-bit registers with their sign, and what
+/// they compute with those.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AddressForm {
+    /// All 64 bits.
+    #[default]
+    Whole,
+    /// The lowest 32 bits.
+    Low32,
+    /// 32 bits, extended with their sign: 32-bit MIPS.
+    Extended32,
+}
+
+impl AddressForm {
+    /// That of a machine whose program counter has so many bits.
+    #[must_use]
+    pub const fn of_machine(architecture: Option<Architecture>, bits: u32) -> Self {
+        match architecture {
+            _ if bits > 32 => Self::Whole,
+            Some(Architecture::Mips | Architecture::MipsLittle) => Self::Extended32,
+            _ => Self::Low32,
+        }
+    }
+
+    /// An address in this form.
+    #[must_use]
+    pub const fn of(self, address: Address) -> Address {
+        let low = address.0 as u32;
+        match self {
+            Self::Whole => address,
+            Self::Low32 => Address(low as u64),
+            Self::Extended32 => Address((low.cast_signed() as i64).cast_unsigned()),
+        }
+    }
+}
 
 /// Memory that was to be collected and could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,8 +84,7 @@ pub(crate) struct Pieces {
     length: u64,
     /// Where bytes are joined that were read in parts.
     joined: Vec<u8>,
-    /// Whether addresses are written extended from 32 bits with their sign.
-    pub(crate) extends_sign: bool,
+    pub(crate) address_form: AddressForm,
 }
 
 #[derive(Debug)]
@@ -110,7 +146,7 @@ impl Pieces {
             list: Vec::new(),
             length: 0,
             joined: Vec::new(),
-            extends_sign: false,
+            address_form: AddressForm::Whole,
         }
     }
 
@@ -186,11 +222,8 @@ impl Pieces {
         frame: &mut FrameEncoder<'_>,
         missing: &mut Missing,
     ) -> Result<(), EncodeError> {
-        let extends_sign = self.extends_sign;
-        let place = |address: u64| {
-            let extended = i64::from((address as u32).cast_signed()).cast_unsigned();
-            Address(if extends_sign { extended } else { address })
-        };
+        let form = self.address_form;
+        let place = |address| form.of(Address(address));
         self.list.sort_unstable_by_key(|piece| piece.order);
         for piece in &self.list {
             match &piece.content {

@@ -23,6 +23,19 @@ struct Site {
     way: Way,
     /// What memory is shown to have there, where the stub shows the breakpoint.
     shown: Option<Vec<u8>>,
+    /// Whether the stub steps a thread over it, as QEMU does; none before the first step.
+    stepped_over: Option<bool>,
+}
+
+/// How a thread steps from an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StepWay {
+    /// With the breakpoints there taken out.
+    Lift,
+    /// As they are: the stub steps over them.
+    Over,
+    /// So, and it is to be seen whether it does.
+    Try,
 }
 
 /// How a site is inserted.
@@ -122,7 +135,12 @@ impl Breakpoints {
         };
         let now = stub.read_memory(&[(address, code.len())])?.pop();
         let shown = (now.as_deref() != Some(&code)).then_some(code);
-        self.sites.insert(address, Site { way, shown });
+        let site = Site {
+            way,
+            shown,
+            stepped_over: None,
+        };
+        self.sites.insert(address, site);
         Ok(Ok(()))
     }
 
@@ -189,6 +207,31 @@ impl Breakpoints {
     /// Forgets all of them: the program is gone.
     pub fn forget(&mut self) {
         *self = Self::default();
+    }
+
+    /// How a thread steps from an address.
+    pub(crate) fn step_way(&self, stub: &Stub, address: Address) -> StepWay {
+        // Where the program counter may be left after the breakpoint, it does not say whether the instruction was executed.
+        let is_told = stub.machine().bytes_after_breakpoint() == 0;
+        match self.sites.get(&address) {
+            Some(Site {
+                way: Way::Packet(..),
+                stepped_over,
+                ..
+            }) if is_told && self.lifted != Some(address) => match stepped_over {
+                Some(true) => StepWay::Over,
+                Some(false) => StepWay::Lift,
+                None => StepWay::Try,
+            },
+            _ => StepWay::Lift,
+        }
+    }
+
+    /// It has been seen whether the stub steps over the breakpoint at an address.
+    pub(crate) fn note_step(&mut self, address: Address, over: bool) {
+        if let Some(site) = self.sites.get_mut(&address) {
+            site.stepped_over = Some(over);
+        }
     }
 
     /// Takes out all that is at an address, for a thread that steps over.

@@ -24,6 +24,7 @@ mod address;
 mod breakpoints;
 mod description;
 mod error;
+mod forecast;
 mod link;
 mod machine;
 mod registers;

@@ -62,7 +62,17 @@ impl Link {
             address: address.to_string(),
             source,
         })?;
-        Ok(Self {
+        Ok(Self::new(stream))
+    }
+
+    /// A connection that is there.
+    pub(crate) fn over(stream: UnixStream, limit: Duration) -> Result<Self, RemoteError> {
+        stream.set_write_timeout(Some(limit))?;
+        Ok(Self::new(Stream::Unix(stream)))
+    }
+
+    fn new(stream: Stream) -> Self {
+        Self {
             stream,
             connection: Connection::new(Side::Client, LONGEST),
             acknowledges: true,
@@ -71,7 +81,7 @@ impl Link {
             refused: 0,
             input: Vec::new(),
             start: 0,
-        })
+        }
     }
 
     /// Both sides have agreed not to acknowledge packets.

@@ -1,8 +1,10 @@
 //! The machine that a stub is at: its registers, its byte order, its breakpoints.
 
 use tracewire_arch::{
-    Architecture, Register, RegisterLayout, StandardRegisters, TargetDescription, likely_byte_order,
+    Architecture, LayoutError, Register, RegisterLayout, StandardRegisters, TargetDescription,
+    likely_byte_order,
 };
+use tracewire_experiment::AddressForm;
 use tracewire_model::{Address, ByteOrder};
 
 use crate::error::RemoteError;
@@ -29,7 +31,11 @@ impl RemoteMachine {
         named: Option<Architecture>,
         block_size: usize,
     ) -> Result<Self, RemoteError> {
-        let parsed = description.map(TargetDescription::parse).transpose()?;
+        let parsed = match description.map(TargetDescription::parse) {
+            // GDB accepts such a description and reads nothing from it.
+            Some(Err(LayoutError::Root(_) | LayoutError::Empty)) => None,
+            parsed => parsed.transpose()?,
+        };
         let (all, target_xml) = match (parsed, description) {
             (Some(TargetDescription::Registers(layout)), Some(xml)) => (layout, xml.to_owned()),
             (Some(TargetDescription::Architecture(bfd)), _) => {
@@ -145,13 +151,10 @@ impl RemoteMachine {
         }
     }
 
-    /// Whether GDB extends addresses with their sign, as it does those of 32-bit MIPS.
+    /// The form of addresses in trace frames.
     #[must_use]
-    pub const fn extends_addresses(&self) -> bool {
-        matches!(
-            self.architecture,
-            Some(Architecture::Mips | Architecture::MipsLittle)
-        ) && self.program_counter.bits == 32
+    pub const fn address_form(&self) -> AddressForm {
+        AddressForm::of_machine(self.architecture, self.program_counter.bits)
     }
 
     /// An address as the program counter has it.
@@ -176,4 +179,30 @@ fn standard(
             size: block_size,
             machine: architecture.name(),
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_that_says_nothing_leaves_the_standard_registers() {
+        let block = 33 * 4;
+        for nothing in ["<target/>", "<feature name='cpu'/>", "<other/>"] {
+            let named = RemoteMachine::new(Some(nothing), Some(Architecture::Riscv32), block);
+            let machine = named.expect("GDB has the registers of the machine, too");
+            assert_eq!(machine.block().size(), 33 * 4);
+            assert_eq!(machine.program_counter().name, "pc");
+            let unknown = RemoteMachine::new(Some(nothing), None, block);
+            assert!(matches!(unknown, Err(RemoteError::NoDescription)));
+        }
+        // A feature of GDB's names the machine.
+        let feature =
+            "<feature name='org.gnu.gdb.riscv.cpu'><reg name='zero' bitsize='32'/></feature>";
+        let machine = RemoteMachine::new(Some(feature), None, block).expect("a machine");
+        assert_eq!(machine.architecture(), Some(Architecture::Riscv32));
+        assert!(machine.target_xml().starts_with("<?xml"));
+        // What is wrong is refused.
+        assert!(RemoteMachine::new(Some("<target"), Some(Architecture::Riscv32), block).is_err());
+    }
 }

@@ -1,6 +1,7 @@
 //! A stub as a debugger sees it: what it can do, its threads, memory and registers.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use tracewire_arch::Architecture;
@@ -26,6 +27,12 @@ use tracewire_packets::ConnectionAddress;
 const LIMIT: Duration = Duration::from_secs(10);
 /// How much memory is asked for at once, where the stub does not say how long its packets may be, in bytes of payload.
 const USUAL_PACKET: usize = 400;
+
+/// A piece of memory: where it starts, and how many bytes it has.
+pub(crate) type Piece = (Address, usize);
+
+/// The bytes of a register block; none where it cannot be read.
+type Block = Option<Vec<Option<u8>>>;
 
 /// How a stub is taken.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +74,18 @@ impl Stub {
     /// # Errors
     /// When there is none, it does not answer, it has no program, or its registers are not known.
     pub fn connect(address: &ConnectionAddress, options: &Options) -> Result<Self, RemoteError> {
-        let link = Link::connect(address, options.limit)?;
+        Self::begin(Link::connect(address, options.limit)?, options)
+    }
+
+    /// As [`connect`](Self::connect), where the connection is there already.
+    ///
+    /// # Errors
+    /// As with [`connect`](Self::connect).
+    pub fn over(stream: UnixStream, options: &Options) -> Result<Self, RemoteError> {
+        Self::begin(Link::over(stream, options.limit)?, options)
+    }
+
+    fn begin(link: Link, options: &Options) -> Result<Self, RemoteError> {
         let mut talk = Talk::new(link, options.limit);
         let features = talk.negotiate()?;
         let resume_actions = match talk.ask(&ResumeRequest::Supported.into())? {
@@ -224,11 +242,40 @@ impl Stub {
     }
 
     /// The register block of the selected thread; none where it cannot be read.
-    pub(crate) fn registers(&mut self) -> Result<Option<Vec<Option<u8>>>, RemoteError> {
+    pub(crate) fn registers(&mut self) -> Result<Block, RemoteError> {
         match self.talk.ask(&RegisterRequest::ReadAll.into())? {
             Reply::Registers(RegisterBytes(bytes)) => Ok(Some(bytes)),
             _ => Ok(None),
         }
+    }
+
+    /// The register block of the selected thread, and pieces of memory with the same round trip; no pieces of a stub that takes one
+    /// request at a time.
+    pub(crate) fn registers_and_memory(
+        &mut self,
+        pieces: &[Piece],
+    ) -> Result<(Block, Vec<Vec<u8>>), RemoteError> {
+        if pieces.is_empty() || !self.talk.takes_batches() {
+            return Ok((self.registers()?, Vec::new()));
+        }
+        let mut requests = vec![Request::from(RegisterRequest::ReadAll)];
+        requests.extend(pieces.iter().map(|piece| self.memory_request(*piece)));
+        let mut replies = self.talk.ask_all(&requests)?.into_iter();
+        let registers = match replies.next() {
+            Some(Reply::Registers(RegisterBytes(bytes))) => Some(bytes),
+            _ => None,
+        };
+        let memory = replies.zip(pieces).map(memory_of);
+        Ok((registers, memory.collect()))
+    }
+
+    fn memory_request(&self, (address, length): Piece) -> Request {
+        let length = length as u64;
+        Request::from(if self.reads_binary {
+            MemoryRequest::ReadBinary { address, length }
+        } else {
+            MemoryRequest::Read { address, length }
+        })
     }
 
     /// A register of the selected thread; none where it cannot be read.
@@ -262,19 +309,9 @@ impl Stub {
 
     /// Reads pieces of memory, each no longer than [`memory_window`](Self::memory_window), with one round trip: of each the bytes from its
     /// start on that can be read.
-    pub(crate) fn read_memory(
-        &mut self,
-        pieces: &[(Address, usize)],
-    ) -> Result<Vec<Vec<u8>>, RemoteError> {
+    pub(crate) fn read_memory(&mut self, pieces: &[Piece]) -> Result<Vec<Vec<u8>>, RemoteError> {
         let is_binary = self.reads_binary;
-        let requests = pieces.iter().map(|&(address, length)| {
-            let length = length as u64;
-            Request::from(if is_binary {
-                MemoryRequest::ReadBinary { address, length }
-            } else {
-                MemoryRequest::Read { address, length }
-            })
-        });
+        let requests = pieces.iter().map(|piece| self.memory_request(*piece));
         let requests: Vec<Request> = requests.collect();
         let replies = self.talk.ask_all(&requests)?;
         // It announces what it does not have.
@@ -282,14 +319,7 @@ impl Stub {
             self.reads_binary = false;
             return self.read_memory(pieces);
         }
-        let read = replies.into_iter().zip(pieces).map(|(reply, (_, length))| {
-            let mut bytes = match reply {
-                Reply::Memory(bytes) | Reply::BinaryMemory(bytes) => bytes,
-                _ => Vec::new(),
-            };
-            bytes.truncate(*length);
-            bytes
-        });
+        let read = replies.into_iter().zip(pieces).map(memory_of);
         Ok(read.collect())
     }
 
@@ -446,6 +476,16 @@ impl AsFd for Stub {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.talk.link.as_fd()
     }
+}
+
+/// The memory in a reply, up to the first byte that cannot be read.
+fn memory_of((reply, (_, length)): (Reply, &Piece)) -> Vec<u8> {
+    let mut bytes = match reply {
+        Reply::Memory(bytes) | Reply::BinaryMemory(bytes) => bytes,
+        _ => Vec::new(),
+    };
+    bytes.truncate(*length);
+    bytes
 }
 
 fn insertion(kind: BreakpointKind, address: Address, length: u64) -> Request {

@@ -97,6 +97,11 @@ impl Talk {
         })
     }
 
+    /// Whether several requests may be sent at once.
+    pub(crate) const fn takes_batches(&self) -> bool {
+        self.takes_batches
+    }
+
     /// Sends a request and waits for its answer.
     pub(crate) fn request(&mut self, payload: &[u8]) -> Result<Vec<u8>, RemoteError> {
         self.send(payload)?;

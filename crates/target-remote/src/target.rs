@@ -9,8 +9,9 @@ use tracewire_model::Address;
 use tracewire_packets::family::stop::StopReply;
 use tracewire_packets::{Reply, ReplyKind, Signal, ThreadSelector};
 
-use crate::breakpoints::Breakpoints;
+use crate::breakpoints::{Breakpoints, StepWay};
 use crate::error::RemoteError;
+use crate::forecast::Forecast;
 use crate::registers::{RegisterCache, RegisterView};
 use crate::stop::{Stop, StopEvent};
 use crate::stub::Stub;
@@ -37,6 +38,8 @@ pub struct RemoteTarget {
     standing: Standing,
     /// Threads that are at a site whose hit is collected: they are stepped over it before they run.
     collected: BTreeMap<Thread, Address>,
+    /// What hits are likely to read.
+    forecast: Forecast,
     /// Threads whose steps an experiment wants.
     stepping: BTreeSet<Thread>,
     /// Stops of other threads than the one that was stepped.
@@ -101,6 +104,7 @@ impl RemoteTarget {
             stop: None,
             standing: Standing::default(),
             collected: BTreeMap::new(),
+            forecast: Forecast::default(),
             stepping: BTreeSet::new(),
             pending: VecDeque::new(),
             deferred: VecDeque::new(),
@@ -204,6 +208,7 @@ impl RemoteTarget {
             core: stop.core,
             time: now,
             registers: RegisterCache::with(&stop.registers, self.stub.machine()),
+            ..Standing::default()
         };
         self.stop = Some(stop);
     }
@@ -222,7 +227,8 @@ impl RemoteTarget {
     }
 
     /// A stop has been reported, where nothing is to be collected.
-    pub fn note_stop(&mut self, stop: Box<Stop>) {
+    pub fn note_stop(&mut self, mut stop: Box<Stop>) {
+        stop.thread = stop.thread.or(self.standing.thread);
         self.collected.remove(&stop.thread);
         self.stand(stop);
     }
@@ -308,6 +314,12 @@ impl RemoteTarget {
     /// Has an experiment see the thread that stopped last.
     fn hit(&mut self, hit: Hit, handler: &mut dyn HitHandler) -> Result<(), RemoteError> {
         let outcome = handler.hit(hit, &mut self.thread());
+        let asked = std::mem::take(&mut self.standing.asked);
+        if let Hit::Tracepoint(address) = hit {
+            self.forecast.note(address, asked);
+        }
+        // A debugger may write to memory before it reads it.
+        self.standing.ahead.clear();
         let thread = self.standing.thread;
         if outcome.step {
             self.stepping.insert(thread);
@@ -324,14 +336,21 @@ impl RemoteTarget {
     /// When the stub fails.
     pub fn take_stop(
         &mut self,
-        stop: Box<Stop>,
+        mut stop: Box<Stop>,
         stepped: bool,
         handler: &mut dyn HitHandler,
     ) -> Result<Arrival, RemoteError> {
+        // A stub may name the thread of some stops only.
+        stop.thread = stop.thread.or(self.standing.thread);
         let (thread, is_trap) = (stop.thread, stop.is_trap());
         let is_exact = stop.is_exact;
         self.stand(stop);
-        let mut address = self.program_counter()?;
+        if is_trap && self.breakpoints.has_sites() {
+            self.standing.expected = self.forecast.pieces();
+        }
+        let address = self.program_counter();
+        self.standing.expected.clear();
+        let mut address = address?;
         if !is_trap {
             if self.collected.get(&thread) != Some(&address) {
                 self.collected.remove(&thread);
@@ -355,6 +374,7 @@ impl RemoteTarget {
         } else {
             self.collected.remove(&thread);
         }
+        self.standing.ahead.clear();
         Ok(Arrival { address, is_hit })
     }
 
@@ -478,7 +498,15 @@ impl RemoteTarget {
             // It has moved only by steps, the last of which ended elsewhere.
             None => Address(u64::MAX),
         };
-        self.breakpoints.lift(&mut self.stub, here)?;
+        let way = match self.breakpoints.step_way(&self.stub, here) {
+            // A step that was none must not be seen.
+            StepWay::Try if looks => StepWay::Lift,
+            way => way,
+        };
+        match way {
+            StepWay::Lift => self.breakpoints.lift(&mut self.stub, here)?,
+            StepWay::Over | StepWay::Try => self.breakpoints.restore(&mut self.stub)?,
+        }
         self.stub.step(thread)?;
         let mut again = 0;
         let mut is_interrupted = false;
@@ -490,7 +518,7 @@ impl RemoteTarget {
                 self.stub.interrupt()?;
                 continue;
             };
-            let stop = match StopEvent::parse(payload) {
+            let mut stop = match StopEvent::parse(payload) {
                 StopEvent::Stopped(stop) => stop,
                 StopEvent::Gone(payload) => {
                     self.program_gone();
@@ -512,12 +540,20 @@ impl RemoteTarget {
             if is_interrupted {
                 return Err(RemoteError::Stuck(here));
             }
-            let is_others = thread.is_some() && stop.thread.is_some() && stop.thread != thread;
+            stop.thread = stop.thread.or(thread);
+            let is_others = thread.is_some() && stop.thread != thread;
             if !is_others && stop.is_trap() {
                 if looks {
                     self.take_stop(stop, true, handler)?;
                 } else {
                     self.note_stop(stop);
+                }
+                if way == StepWay::Try {
+                    let is_over = self.program_counter()? != here;
+                    self.breakpoints.note_step(here, is_over);
+                    if !is_over {
+                        return self.step(thread, looks, handler);
+                    }
                 }
                 return Ok(Passed::On);
             }

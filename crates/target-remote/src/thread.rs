@@ -7,7 +7,7 @@ use tracewire_packets::{ThreadSelector, Which};
 use crate::breakpoints::Breakpoints;
 use crate::error::RemoteError;
 use crate::registers::{RegisterCache, RegisterView};
-use crate::stub::Stub;
+use crate::stub::{Piece, Stub};
 
 /// Ranges of memory with at most so many bytes between them are read as one: they cost less than a packet.
 const CLOSE: u64 = 64;
@@ -22,6 +22,12 @@ pub(crate) struct Standing {
     /// In microseconds.
     pub(crate) time: u64,
     pub(crate) registers: RegisterCache,
+    /// Memory that is likely to be asked for: it is read together with the register block.
+    pub(crate) expected: Vec<Piece>,
+    /// What has been read of it.
+    pub(crate) ahead: Vec<(u64, Vec<u8>)>,
+    /// The memory that was asked for.
+    pub(crate) asked: Vec<Piece>,
 }
 
 /// The number of a thread; 1 where the stub has none.
@@ -81,8 +87,11 @@ impl RemoteThread<'_> {
     fn fetch_block(&mut self) -> Result<(), RemoteError> {
         if !self.standing.registers.is_read() {
             self.stub.select(self.standing.thread)?;
-            let bytes = self.stub.registers()?.unwrap_or_default();
-            self.standing.registers.read(&bytes);
+            let expected = std::mem::take(&mut self.standing.expected);
+            let (bytes, memory) = self.stub.registers_and_memory(&expected)?;
+            self.standing.registers.read(&bytes.unwrap_or_default());
+            let starts = expected.iter().map(|(start, _)| start.0);
+            self.standing.ahead = starts.zip(memory).collect();
         }
         Ok(())
     }
@@ -91,14 +100,19 @@ impl RemoteThread<'_> {
     fn read_groups(&mut self, pieces: &mut [MemoryRead]) -> Result<(), RemoteError> {
         self.stub.select(self.standing.thread)?;
         let window = self.stub.memory_window() as u64;
-        let mut order: Vec<usize> = (0..pieces.len()).collect();
-        order.sort_by_key(|index| pieces.get(*index).map(|piece| piece.address));
+        // Expressions extend what 32-bit registers have with its sign.
+        let machine = self.stub.machine();
+        let places = pieces
+            .iter()
+            .map(|piece| machine.canonical(piece.address).0);
+        let places: Vec<u64> = places.collect();
+        let mut order: Vec<(u64, usize)> = places.iter().copied().zip(0..).collect();
+        order.sort_unstable();
         let mut groups: Vec<(Address, u64)> = Vec::new();
-        for index in order {
-            let Some(piece) = pieces.get(index) else {
-                continue;
-            };
-            let (start, length) = (piece.address.0, piece.bytes.len() as u64);
+        for (start, index) in order {
+            let length = pieces
+                .get(index)
+                .map_or(0, |piece| piece.bytes.len() as u64);
             let end = start.saturating_add(length);
             let joined = groups.last_mut().filter(|(first, size)| {
                 start <= first.0.saturating_add(*size).saturating_add(CLOSE)
@@ -106,20 +120,20 @@ impl RemoteThread<'_> {
             });
             match joined {
                 Some((first, size)) => *size = (*size).max(end - first.0),
-                None => groups.push((piece.address, length)),
+                None => groups.push((Address(start), length)),
             }
         }
         let mut read = self.read_ranges(&groups, window)?;
         // What a group could not read to its end may be readable where it is not joined with others.
-        let cut: Vec<(Address, u64)> = (pieces.iter())
-            .filter(|piece| !has(&read, piece.address.0, piece.bytes.len()))
-            .map(|piece| (piece.address, piece.bytes.len() as u64))
+        let cut: Vec<(Address, u64)> = (pieces.iter().zip(&places))
+            .filter(|(piece, place)| !has(&read, **place, piece.bytes.len()))
+            .map(|(piece, place)| (Address(*place), piece.bytes.len() as u64))
             .collect();
         if !cut.is_empty() && cut != groups {
             read.extend(self.read_ranges(&cut, window)?);
         }
-        for piece in pieces {
-            fill(piece, &read);
+        for (piece, place) in pieces.iter_mut().zip(places) {
+            fill(piece, place, &read);
         }
         Ok(())
     }
@@ -134,7 +148,15 @@ impl RemoteThread<'_> {
             .iter()
             .flat_map(|&(start, length)| windows(start, length, window))
             .collect();
+        self.standing.asked.extend_from_slice(&asked);
         let mut read = Vec::new();
+        let ahead = &self.standing.ahead;
+        let (known, asked): (Vec<Piece>, Vec<Piece>) =
+            (asked.into_iter()).partition(|(start, length)| has(ahead, start.0, *length));
+        for (start, length) in known {
+            let bytes = part(ahead, start.0).unwrap_or_default();
+            read.push((start.0, bytes[..length.min(bytes.len())].to_vec()));
+        }
         let answers = self.stub.read_memory(&asked)?;
         let mut by_pages = Vec::new();
         for ((start, length), bytes) in asked.into_iter().zip(answers) {
@@ -194,10 +216,10 @@ fn has(read: &[(u64, Vec<u8>)], address: u64, length: usize) -> bool {
     true
 }
 
-fn fill(piece: &mut MemoryRead, read: &[(u64, Vec<u8>)]) {
+fn fill(piece: &mut MemoryRead, place: u64, read: &[(u64, Vec<u8>)]) {
     piece.filled = 0;
     while piece.filled < piece.bytes.len() {
-        let at = piece.address.0.wrapping_add(piece.filled as u64);
+        let at = place.wrapping_add(piece.filled as u64);
         let Some(bytes) = part(read, at) else {
             return;
         };

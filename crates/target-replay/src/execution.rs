@@ -1,6 +1,7 @@
 //! What is asked of a recording.
 
 use tracewire_arch::{Architecture, Machine, RegisterLayout};
+use tracewire_experiment::AddressForm;
 use tracewire_model::Address;
 
 use crate::player::Player;
@@ -137,13 +138,11 @@ pub fn canonical(machine: &Machine, address: Address) -> Address {
     }
 }
 
-/// Whether GDB extends the machine's addresses from 32 bits with their sign.
+/// The form of addresses in trace frames of the machine.
 #[must_use]
-pub fn extends_addresses(machine: &Machine) -> bool {
-    matches!(
-        machine.architecture(),
-        Architecture::Mips | Architecture::MipsLittle
-    )
+pub fn address_form(machine: &Machine) -> AddressForm {
+    let bits = u32::from(machine.pointer_size()) * 8;
+    AddressForm::of_machine(Some(machine.architecture()), bits)
 }
 
 /// Whether GDB expects a watchpoint to stop before the instruction that accesses the memory, and then steps over it to

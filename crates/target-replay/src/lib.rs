@@ -31,7 +31,7 @@ mod replay;
 
 pub use collect::{CollectError, Collected, FrameRegisters, FrameSink, Request, collect};
 pub use execution::{
-    Direction, Executed, Execution, RegisterBlock, Watch, canonical, extends_addresses,
+    Direction, Executed, Execution, RegisterBlock, Watch, address_form, canonical,
 };
 pub use moment::Moment;
 pub use movement::{Stop, StopCause};

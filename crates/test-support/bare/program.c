@@ -13,14 +13,22 @@ __attribute__((noinline)) int work(int n, struct item *item) {
 
 __attribute__((noinline)) void round_done(int round) { rounds = round; }
 
+/* After each hundred rounds. */
+__attribute__((noinline)) void hundred_done(int round) { rounds = round; }
+
 void run(void) {
     struct item *item = items;
+    int left = 100;
     for (int round = 1;; round++) {
         for (int n = 0; n < 10; n++) {
             work(n, item);
             item = item->next;
         }
         round_done(round);
+        if (--left == 0) {
+            hundred_done(round);
+            left = 100;
+        }
     }
 }
 char stack[4096] __attribute__((aligned(16)));

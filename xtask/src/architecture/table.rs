@@ -76,6 +76,8 @@ fn dependencies(workspace: &Workspace, one: &Crate, kind: DependencyKind) -> BTr
         .dependencies
         .iter()
         .filter(|dependency| dependency.kind == kind)
+        // Others may have such a name, too.
+        .filter(|dependency| dependency.path.is_some())
         .map(|dependency| short_name(&dependency.name).to_owned())
         .filter(|name| {
             workspace

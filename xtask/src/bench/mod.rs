@@ -3,6 +3,7 @@
 mod arm;
 mod file;
 mod hit;
+mod proxy;
 mod qemu;
 mod save;
 mod show;
@@ -19,6 +20,8 @@ pub enum Benchmark {
     Hit(hit::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
     File(file::Arguments),
+    /// Hits a second at QEMU's stub: the proxy's tracepoints, GDB's breakpoints with commands, and its dprintf; round trips a hit
+    Proxy(proxy::Arguments),
     /// Instructions a second that the plugin of QEMU records, beside QEMU's own log
     Qemu(qemu::Arguments),
     /// A trace buffer into a file: by the server, and by GDB from Tracewire and from gdbserver
@@ -34,6 +37,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Arm(arguments) => arm::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
+        Benchmark::Proxy(arguments) => proxy::run(arguments),
         Benchmark::Qemu(arguments) => qemu::run(arguments),
         Benchmark::Save(arguments) => save::run(arguments),
         Benchmark::Start(arguments) => start::run(arguments),

@@ -50,6 +50,8 @@ pub enum Server {
     Gdbserver,
     /// Run both
     Both,
+    /// Run `tracewire proxy` in front of gdbserver, whose tracepoints are hidden, and compare with gdbserver alone
+    Proxy,
 }
 
 #[derive(clap::Args)]
@@ -90,7 +92,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::provide(setup::FOR_CONFORMANCE)?;
-    if arguments.write_baseline && arguments.server == Server::Tracewire {
+    if arguments.write_baseline && !matches!(arguments.server, Server::Gdbserver | Server::Both) {
         bail!("--write-baseline needs --server gdbserver or --server both");
     }
     let cache = workspace::target().join("conformance");
@@ -103,12 +105,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         bail!("{} holds no gdb/testsuite", source.display());
     }
     let tests = list::chosen(arguments, &suite)?;
-    let known = Known::read(&lists().join("known.toml"))?;
+    let known = Known::read(&lists().join(match arguments.server {
+        Server::Proxy => "known-proxy.toml",
+        _ => "known.toml",
+    }))?;
     let baseline_file = lists().join("gdbserver.txt");
     let mut baseline = Baseline::read(&baseline_file)?;
 
-    if arguments.server != Server::Tracewire {
-        let gdbserver = setup::find_program("gdbserver").context("there is no gdbserver")?;
+    if matches!(arguments.server, Server::Gdbserver | Server::Both) {
+        let gdbserver = gdbserver()?;
         let folder = Folder::new(&cache, "gdbserver", &suite, &gdbserver)?;
         for (test, result) in run_all(arguments, &folder, &tests)? {
             baseline.set(test, result);
@@ -124,8 +129,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             Some(program) => std::path::absolute(program)?,
             None => built()?,
         };
-        let gdbserver = wrapper(&cache, &program)?;
-        let folder = Folder::new(&cache, "tracewire", &suite, &gdbserver)?;
+        let (name, server) = match arguments.server {
+            Server::Proxy => ("proxy", proxied(&cache, &program)?),
+            _ => ("tracewire", wrapper(&cache, &program)?),
+        };
+        let folder = Folder::new(&cache, name, &suite, &server)?;
         run_all(arguments, &folder, &tests)?
     };
     if !report::report(&tests, &baseline, &ours, &known, arguments.verbose) {
@@ -156,18 +164,79 @@ fn built() -> Result<PathBuf> {
     Ok(workspace::target().join("debug/tracewire"))
 }
 
+fn gdbserver() -> Result<PathBuf> {
+    setup::find_program("gdbserver").context("there is no gdbserver")
+}
+
 /// An executable with gdbserver's command line: the suite takes no words after the name.
 fn wrapper(cache: &Path, program: &Path) -> Result<PathBuf> {
+    let name = program.to_str().context("a path that is not UTF-8")?;
+    // The suite writes files into its own folder, where the server is started.
+    let text = format!("#!/bin/sh\nexec '{name}' gdbserver --files . \"$@\"\n");
+    script(cache, "gdbserver", &text)
+}
+
+/// The same with gdbserver behind the proxy.
+fn proxied(cache: &Path, program: &Path) -> Result<PathBuf> {
+    let (proxy, gdbserver) = (program.display(), gdbserver()?);
+    let gdbserver = gdbserver.display();
+    let text = format!("#!/bin/bash\nproxy='{proxy}'\ngdbserver='{gdbserver}'\n{PROXIED}");
+    script(cache, "gdbserver-behind-proxy", &text)
+}
+
+/// Starts gdbserver at a port of its choice, and the proxy at the one that was asked for.
+const PROXIED: &str = r#"
+options=()
+once=()
+while [[ ${1-} == --* ]]; do
+    [[ $1 == --once ]] && once=(--once)
+    options+=("$1")
+    shift
+done
+# What is no server at a port is not behind the proxy.
+case ${1-} in
+    *:[0-9]*) address=$1; shift ;;
+    *) exec "$gdbserver" "${options[@]}" "$@" ;;
+esac
+messages=$(mktemp -u)
+mkfifo "$messages"
+"$gdbserver" "${options[@]}" localhost:0 "$@" <&0 2>"$messages" &
+server=$!
+exec 3<"$messages"
+rm "$messages"
+port=
+while read -r line <&3; do
+    case $line in
+        "Listening on port "*) port=${line##* }; break ;;
+        *) echo "$line" >&2 ;;
+    esac
+done
+if [[ -z $port ]]; then
+    wait $server
+    exit
+fi
+cat <&3 >&2 &
+# The proxy has a message when it listens.
+{ "$proxy" proxy "$address" "${once[@]}" --files . --hide-tracepoints --upstream "localhost:$port" 2>&1 >&4 |
+    while read -r line; do
+        case $line in
+            *"target remote"*) echo "Listening on port ${address##*:}" >&2 ;;
+            # The suite tries the next port then.
+            *"Address already in use"*)
+                echo "Can't bind address: Address already in use." >&2
+                kill $server ;;
+            *) echo "$line" >&2 ;;
+        esac
+    done; } 4>&1 &
+wait $server
+"#;
+
+fn script(cache: &Path, name: &str, text: &str) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let folder = cache.join("bin");
     std::fs::create_dir_all(&folder)?;
-    let file = folder.join("gdbserver");
-    let name = program.to_str().context("a path that is not UTF-8")?;
-    // The suite writes files into its own folder, where the server is started.
-    std::fs::write(
-        &file,
-        format!("#!/bin/sh\nexec '{name}' gdbserver --files . \"$@\"\n"),
-    )?;
+    let file = folder.join(name);
+    std::fs::write(&file, text)?;
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;
     Ok(file)
 }

@@ -21,7 +21,9 @@ enum Fault {
     WrongSums,
     /// It refuses every breakpoint.
     Refuses,
-    /// It refuses a breakpoint that it had before.
+    /// It executes the breakpoint where it is to step from one.
+    StepsIntoBreakpoint,
+    /// So, and it refuses a breakpoint that it had before.
     RefusesAgain,
     /// It does not step.
     NoStep,
@@ -149,7 +151,13 @@ impl FakeStub {
             text if text.starts_with("Hg") || text.starts_with("Hc") => "OK".to_owned(),
             text if text == "D" || text.starts_with("D;") => "OK".to_owned(),
             text if text.starts_with("vCont;s") => {
-                self.step();
+                let steps_over = !matches!(
+                    self.fault,
+                    Fault::StepsIntoBreakpoint | Fault::RefusesAgain
+                );
+                if steps_over || !self.breakpoints().contains(&self.pc) {
+                    self.step();
+                }
                 stopped
             }
             text if text.starts_with("vCont;c") => {
@@ -210,6 +218,7 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
     for (fault, reason) in [
         (Fault::Nothing, None),
         (Fault::Lies, None),
+        (Fault::StepsIntoBreakpoint, None),
         (Fault::Silent, Some("did not answer")),
         (Fault::Closes, Some("closed the connection")),
         (Fault::Endless, Some("did not answer")),

@@ -83,9 +83,7 @@ impl Proxy {
             let mut trace = Trace::new(trace_machine, save);
             // No code runs in the program but its own.
             trace.experiment.set_mechanism(Mechanism::Trap);
-            if machine.extends_addresses() {
-                trace.experiment.extend_addresses();
-            }
+            trace.experiment.set_address_form(machine.address_form());
             trace
         });
         Ok(Self {

@@ -308,7 +308,10 @@ impl Proxy {
         }
         let payload = stop.payload.clone();
         let steps = running.plan.step.as_ref();
-        let stepped = steps.is_some_and(|step| step.thread.is_none() || step.thread == stop.thread);
+        // The only one that runs, where one of them is not named.
+        let stepped = steps.is_some_and(|step| {
+            step.thread.is_none() || stop.thread.is_none() || step.thread == stop.thread
+        });
         let is_trap = stop.is_trap();
         let with_interrupt = stop.with_signal(Signal::INTERRUPT);
         let arrival = self

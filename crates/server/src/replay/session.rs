@@ -9,7 +9,7 @@ use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::stop::StopReply;
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, HexBytes, Reply, Request, ThreadSelector, Which};
-use tracewire_target_replay::{Execution, Replay, canonical, extends_addresses};
+use tracewire_target_replay::{Execution, Replay, address_form, canonical};
 use tracewire_tracefile::Frame;
 
 use super::run::stopped;
@@ -60,9 +60,9 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
         };
         let mut trace = Trace::new(machine, save);
         trace.notices = notices;
-        if extends_addresses(recording.machine()) {
-            trace.experiment.extend_addresses();
-        }
+        trace
+            .experiment
+            .set_address_form(address_form(recording.machine()));
         Self {
             recording,
             trace,

@@ -25,7 +25,7 @@ use tracewire_model::{
 use tracewire_tracefile::{FrameFormat, WriteError};
 
 use self::kept::Kept;
-use crate::execution::{Execution, extends_addresses};
+use crate::execution::{Execution, address_form};
 use crate::played::Played;
 use crate::player::Player;
 use crate::recorded::Recorded;
@@ -257,9 +257,7 @@ impl Run<'_> {
             unreadable: Unreadable::Missing,
         };
         let mut experiment = Experiment::new(options, store);
-        if extends_addresses(self.recorded.machine()) {
-            experiment.extend_addresses();
-        }
+        experiment.set_address_form(address_form(self.recorded.machine()));
         for variable in &self.request.variables {
             experiment.define_variable(variable.clone());
         }
