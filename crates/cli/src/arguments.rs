@@ -309,7 +309,7 @@ pub struct RecordArguments {
     /// Let places that are not found wait for a library that is opened later
     #[arg(long)]
     pub pending: bool,
-    /// Leave out tracepoints that cannot be set, with a warning, and record the others
+    /// Leave out tracepoints that cannot be set, with a warning, and record the others; for the places of a pattern this is the default
     #[arg(long)]
     pub keep_going: bool,
     /// Set tracepoints at all places of a pattern, even if it has more than 1000; otherwise this is asked on a terminal
@@ -330,6 +330,12 @@ pub struct RecordArguments {
     /// End the run after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub duration: Option<std::time::Duration>,
+    /// End the run after so long, as SIGINT does: 30s, 10m, 2h. A program that was started runs on
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub expire: Option<std::time::Duration>,
+    /// End the run with so many frames, of all processes
+    #[arg(long, value_name = "N", conflicts_with = "circular")]
+    pub max_frames: Option<std::num::NonZeroU64>,
     #[command(flatten)]
     pub types: crate::types::TypeArguments,
     #[command(flatten)]
@@ -634,6 +640,29 @@ pub fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
         .ok_or_else(|| "expected a number of seconds greater than 0, such as 2.5".to_owned())
 }
 
+/// A time with its unit.
+pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+    let expected = || "expected a time such as 500ms, 30s, 10m or 2h".to_owned();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        _ => return Err(expected()),
+    };
+    number
+        .parse::<f64>()
+        .ok()
+        .filter(|number| *number > 0.0)
+        .and_then(|number| std::time::Duration::try_from_secs_f64(number * seconds).ok())
+        .ok_or_else(expected)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -642,6 +671,32 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, milliseconds) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("1.5m", 90_000),
+            ("2h", 7_200_000),
+        ] {
+            let time = std::time::Duration::from_millis(milliseconds);
+            assert_eq!(parse_time(text), Ok(time), "{text}");
+        }
+        for wrong in [
+            "",
+            "30",
+            "s",
+            "0s",
+            "-1s",
+            "1y",
+            "1e3s",
+            "1.2.3s",
+            "999999999999999999999d",
+        ] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -242,8 +242,8 @@ impl<S: FrameStore> Experiment<S> {
         } else {
             match self.store.append(self.maker.frame()) {
                 Ok(()) => {}
-                Err(StoreError::Full) => {
-                    self.end(RunEnd::new(StopReason::Full, None), thread.timestamp());
+                Err(error @ (StoreError::Full | StoreError::Enough(_))) => {
+                    self.end(error.run_end(), thread.timestamp());
                     return Reached::Ended;
                 }
                 Err(error) => return self.fail(index, error.into(), thread),

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
-use tracewire_model::ByteOrder;
+use tracewire_model::{ByteOrder, StopReason};
 #[cfg(target_os = "linux")]
 use tracewire_tracefile::{Spool, WriteError};
+
+use crate::pads::RunEnd;
 
 /// Tracepoint number and size, before a frame's blocks.
 const FRAME_HEADER: usize = 6;
@@ -50,6 +52,9 @@ pub enum StoreError {
     /// No room is left. A circular store says so only of a frame that is larger than itself.
     #[error("the trace buffer is full")]
     Full,
+    /// The run was to make so many frames, and has made them.
+    #[error("the run has made {0} frames, as many as were asked for")]
+    Enough(u64),
     /// Writing the file failed, a full disk included.
     #[error("the trace buffer cannot be written: {0}")]
     File(#[from] WriteError),
@@ -59,6 +64,21 @@ pub enum StoreError {
     /// There is not as much memory as was asked for.
     #[error("there is no memory for a trace buffer of {0} bytes")]
     NoMemory(u64),
+}
+
+impl StoreError {
+    /// How a run ends whose frame was not kept for this.
+    pub(crate) fn run_end(&self) -> RunEnd {
+        let reason = match self {
+            Self::Full => return RunEnd::new(StopReason::Full, None),
+            Self::Enough(_) => StopReason::Command,
+            _ => StopReason::Error,
+        };
+        RunEnd {
+            text: Some(self.to_string()),
+            ..RunEnd::new(reason, None)
+        }
+    }
 }
 
 /// How many bytes of a size can be addressed here.

@@ -10,6 +10,7 @@ use tracewire_script::Script;
 use tracewire_tracefile::{Description, Spool, TraceFileWriter, WriteError};
 
 use crate::error::RecordError;
+use crate::limits::FrameLimit;
 
 /// How much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +98,7 @@ pub struct Buffer {
     path: PathBuf,
     order: ByteOrder,
     counters: Arc<Counters>,
+    limit: Option<FrameLimit>,
 }
 
 #[derive(Debug)]
@@ -126,7 +128,13 @@ impl Buffer {
             path: path.to_owned(),
             order,
             counters: Arc::default(),
+            limit: None,
         })
+    }
+
+    /// Keeps no more frames than a run may have.
+    pub fn limit(&mut self, limit: Option<FrameLimit>) {
+        self.limit = limit;
     }
 
     pub fn counters(&self) -> Arc<Counters> {
@@ -228,6 +236,9 @@ fn frames<'a>(
 
 impl FrameStore for Buffer {
     fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
+        if let Some(limit) = self.limit.as_ref().filter(|limit| !limit.claim()) {
+            return Err(StoreError::Enough(limit.most()));
+        }
         match &mut self.store {
             Store::File(store) => store.append(frame)?,
             Store::Memory(store) => store.append(frame)?,

@@ -15,6 +15,7 @@ mod describe;
 mod error;
 mod handler;
 mod indirect;
+mod limits;
 mod meanwhile;
 mod modules;
 mod observer;

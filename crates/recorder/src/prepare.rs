@@ -172,7 +172,8 @@ impl Prepared {
             let circular = script.circular == Some(true);
             BufferSize::of(&request.script, None, circular)
         });
-        let buffer = Buffer::create(&request.output, size, &description, ByteOrder::Little)?;
+        let mut buffer = Buffer::create(&request.output, size, &description, ByteOrder::Little)?;
+        buffer.limit(request.frame_limit.clone());
         let options = Options {
             format: FrameFormat {
                 byte_order: ByteOrder::Little,

@@ -1,15 +1,17 @@
 //! What is to be recorded, and the recording of it.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules};
-use tracewire_experiment::Mechanism;
+use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules, is_pattern};
+use tracewire_experiment::{InstallError, Mechanism};
 use tracewire_expr::CollectLimits;
-use tracewire_model::{Redactions, ThreadId};
+use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
 use tracewire_script::{Excessive, Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
@@ -18,6 +20,7 @@ use tracewire_tracefile::RunWriter;
 
 use crate::buffer::BufferSize;
 use crate::error::RecordError;
+use crate::limits::FrameLimit;
 use crate::observer::Observer;
 use crate::priority::Priority;
 use crate::processes::{self, Observers, RunReport};
@@ -65,6 +68,9 @@ pub(crate) struct RecordOptions {
     pub output: PathBuf,
     pub buffer: Option<BufferSize>,
     pub duration: Option<Duration>,
+    pub expiry: Option<Duration>,
+    /// What all processes of the run share.
+    pub frame_limit: Option<FrameLimit>,
     pub mechanism: Mechanism,
     pub pending: bool,
     pub keep_going: bool,
@@ -77,6 +83,37 @@ pub(crate) struct RecordOptions {
     pub follow_forks: bool,
     /// What was read of files, for all processes of a run.
     pub read_files: ReadFiles,
+}
+
+/// Which tracepoints are left out, with an event, if they cannot be put in. Others are an error.
+#[derive(Clone, Debug)]
+pub(crate) enum KeepGoing {
+    All,
+    /// Those of patterns, which name more than the user has looked at.
+    Of(HashSet<TracepointNumber>),
+}
+
+impl KeepGoing {
+    /// Whether the run goes on without what these errors are about.
+    pub fn goes_on_without(&self, errors: &[InstallError]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(patterns) => (errors.iter().flat_map(|error| &error.numbers))
+                .all(|number| patterns.contains(number)),
+        }
+    }
+}
+
+impl RecordOptions {
+    pub fn keep_going(&self) -> KeepGoing {
+        if self.keep_going {
+            return KeepGoing::All;
+        }
+        let patterns = (self.script.tracepoints.iter())
+            .filter(|tracepoint| is_pattern(tracepoint.location.text()))
+            .map(|tracepoint| tracepoint.number);
+        KeepGoing::Of(patterns.collect())
+    }
 }
 
 type Question = dyn Fn(&[Excessive]) -> bool + Send + Sync;
@@ -189,6 +226,18 @@ impl Recorder {
         self
     }
 
+    /// Ends the run after so long from [`record`](Self::record) on, whatever happens until then.
+    pub fn expire(&mut self, after: Option<Duration>) -> &mut Self {
+        self.options.expiry = after;
+        self
+    }
+
+    /// Ends the run with so many frames, of all its processes. Not for a buffer whose oldest frames make room.
+    pub fn max_frames(&mut self, most: Option<NonZeroU64>) -> &mut Self {
+        self.options.frame_limit = most.map(|most| FrameLimit::new(most.get(), self.stop.clone()));
+        self
+    }
+
     /// What serves tracepoints. Otherwise jumps where they can be, else traps.
     pub fn mechanism(&mut self, mechanism: Mechanism) -> &mut Self {
         self.options.mechanism = mechanism;
@@ -202,7 +251,8 @@ impl Recorder {
         self
     }
 
-    /// Whether tracepoints that cannot be set are left out, with an event. Otherwise they are an error.
+    /// Whether tracepoints that cannot be set are left out, with an event. Otherwise they are an error, but for places of a pattern
+    /// where none can be put in.
     pub fn keep_going(&mut self, keep_going: bool) -> &mut Self {
         self.options.keep_going = keep_going;
         self
@@ -270,6 +320,7 @@ impl Recorder {
     /// # Errors
     /// When the run cannot begin, or ends in an error: [`RecordError`] says what is left.
     pub fn record(self, observer: &mut dyn Observer) -> Result<Report, RecordError> {
+        self.begin_to_expire()?;
         let start = match self.start {
             Start::Process(start) => start,
             Start::Upstream {
@@ -292,6 +343,13 @@ impl Recorder {
 }
 
 impl Recorder {
+    fn begin_to_expire(&self) -> Result<(), RecordError> {
+        let expiry = self.options.expiry;
+        expiry.map_or(Ok(()), |after| {
+            self.stop.expire_after(after).map_err(RecordError::Thread)
+        })
+    }
+
     /// Records the process and others in one run, until all have ended or it is stopped, into a folder with a trace file for each.
     /// What [`output`](Self::output) says is not used.
     ///
@@ -305,6 +363,7 @@ impl Recorder {
         folder: RunWriter,
         observers: &dyn Observers,
     ) -> Result<RunReport, RecordError> {
+        self.begin_to_expire()?;
         let Start::Process(first) = self.start else {
             return Err(RecordError::StubAlone);
         };

@@ -23,7 +23,7 @@ use crate::observer::{Installed, Observer, RecordEvent, Warning};
 use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::prepare::Prepared;
 use crate::priority::Priority;
-use crate::recorder::{Origin, RecordOptions, leave};
+use crate::recorder::{KeepGoing, Origin, RecordOptions, leave};
 use crate::registers::{self, Room};
 use crate::report::{Ending, Report, program_words};
 use crate::stop::{Stop, StopHandle};
@@ -50,7 +50,7 @@ pub struct Recording<'o> {
     stop_notes: Option<String>,
     ever_placed: bool,
     begun: u64,
-    keep_going: bool,
+    keep_going: KeepGoing,
 }
 
 impl<'o> Recording<'o> {
@@ -94,13 +94,13 @@ impl<'o> Recording<'o> {
             markers: BTreeMap::new(),
             is_counting: false,
             next_aggregates: Instant::now(),
+            keep_going: options.keep_going(),
             stop_notes: options.script.settings.stop_notes,
             ever_placed: false,
             duration: options.duration,
             stop,
             observer,
             begun: now(),
-            keep_going: options.keep_going,
         };
         for placed in &prepared.resolution.placed {
             recording.prepare_marker(placed);
@@ -224,7 +224,12 @@ impl<'o> Recording<'o> {
                 }
                 return Ok(Some(Ending::Program(event)));
             }
-            Event::RunEnded => return Ok(Some(Ending::Itself)),
+            Event::RunEnded => {
+                return Ok(Some(match self.stop.stopped() {
+                    Some(stop @ Stop::Frames(_)) => Ending::Stopped(stop),
+                    _ => Ending::Itself,
+                }));
+            }
             Event::Interrupted => match self.stop.stopped() {
                 Some(Stop::OutOfMemory) => return Err(OutOfMemory.into()),
                 Some(stop) => return Ok(Some(Ending::Stopped(stop))),
@@ -415,7 +420,8 @@ impl<'o> Recording<'o> {
                 Err(StartError::CannotInstall(errors)) => errors,
                 Err(error) => return Err(RecordError::Start(error)),
             };
-            if self.keep_going {
+            let keeps_going = self.keep_going.goes_on_without(&errors);
+            if keeps_going {
                 self.observer.event(RecordEvent::NotInstalled(&errors));
                 for error in &errors {
                     for number in &error.numbers {
@@ -425,7 +431,7 @@ impl<'o> Recording<'o> {
                     }
                 }
             }
-            if !self.keep_going || self.experiment.tracepoints().next().is_none() {
+            if !keeps_going || self.experiment.tracepoints().next().is_none() {
                 return Err(RecordError::Install(errors));
             }
         }
@@ -483,9 +489,7 @@ impl<'o> Recording<'o> {
             Ending::Failed(text) | Ending::Stub(text) => Some(text.clone()),
             Ending::Stopped(stop) => match (&self.stop_notes, stop) {
                 (Some(notes), _) => Some(notes.clone()),
-                (None, Stop::Asked(text)) => Some(text.clone()),
-                (None, Stop::Duration) => Some("the time is over".to_owned()),
-                (None, Stop::OutOfMemory) => Some(OutOfMemory.to_string()),
+                (None, stop) => Some(stop.to_string()),
             },
         }
     }

@@ -1,20 +1,40 @@
 //! Ending a run from outside.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracewire_experiment::StoreError;
 use tracewire_target_linux::Interrupter;
+
+use crate::out_of_memory::OutOfMemory;
 
 /// Why a run was asked to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// Somebody asked for it, in these words.
     Asked(String),
-    /// The time is over.
+    /// The time is over for which the program was to run.
     Duration,
+    /// The run has lasted as long as it may.
+    Expired(Duration),
+    /// So many frames were made, as many as were to be.
+    Frames(u64),
     /// There is no more memory.
     OutOfMemory,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked(words) => f.write_str(words),
+            Self::Duration => f.write_str("the time is over"),
+            Self::Expired(after) => write!(f, "the run has expired: it may last {after:?}"),
+            Self::Frames(most) => StoreError::Enough(*most).fmt(f),
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
 }
 
 /// For how long a program has been held stopped by us.
@@ -82,6 +102,18 @@ impl StopHandle {
                     }
                     std::thread::sleep(left);
                 }
+            })?;
+        Ok(())
+    }
+
+    /// Has the run end so long from now on, whatever happens until then.
+    pub(crate) fn expire_after(&self, duration: Duration) -> std::io::Result<()> {
+        let own = self.clone();
+        std::thread::Builder::new()
+            .name("expiry".to_owned())
+            .spawn(move || {
+                std::thread::sleep(duration);
+                own.stop(Stop::Expired(duration));
             })?;
         Ok(())
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::{
-    Experiment, FrameStore, InstallError, Losses, Mechanism, Options, Registers, StartError,
-    Target, Unreadable, tell_as_gdb_takes,
+    AddressForm, Experiment, FrameStore, InstallError, Losses, Mechanism, Options, Registers,
+    StartError, Target, Unreadable, tell_as_gdb_takes,
 };
 use tracewire_model::{
     AggregateKey, AggregateTable, ByteOrder, Redactions, RegisterNumber, Status, StatusFields,
@@ -67,6 +67,7 @@ struct Recording<'o> {
 struct FileParts {
     layout: RegisterLayout,
     target_xml: String,
+    address_form: AddressForm,
     modules: Vec<Module>,
     redactions: Redactions,
     settings: StatusFields,
@@ -90,6 +91,7 @@ impl<'o> Recording<'o> {
             .collect();
         let machine = target.stub().machine();
         let (order, named) = (machine.byte_order(), machine.architecture());
+        let address_form = machine.address_form();
         let architecture = symbols.architecture().or(named);
         let set = architecture.and_then(|machine| register_set(machine, &definitions));
         let (layout, target_xml) = match set {
@@ -100,6 +102,7 @@ impl<'o> Recording<'o> {
         target.set_registers(view);
         let script = &options.script.settings;
         let file = FileParts {
+            address_form,
             layout,
             target_xml,
             modules: modules(&symbols),
@@ -141,7 +144,8 @@ impl<'o> Recording<'o> {
                 Err(StartError::CannotInstall(errors)) => errors,
                 Err(error) => return Err(RecordError::Start(error)),
             };
-            if self.options.keep_going {
+            let keeps_going = self.options.keep_going().goes_on_without(&errors);
+            if keeps_going {
                 self.observer.event(RecordEvent::NotInstalled(&errors));
                 for error in &errors {
                     for number in &error.numbers {
@@ -151,7 +155,7 @@ impl<'o> Recording<'o> {
                     }
                 }
             }
-            if !self.options.keep_going || self.experiment.tracepoints().next().is_none() {
+            if !keeps_going || self.experiment.tracepoints().next().is_none() {
                 return Err(RecordError::Install(errors));
             }
         }
@@ -186,7 +190,10 @@ impl<'o> Recording<'o> {
         self.observer.event(RecordEvent::Over);
         let now = target.now();
         let (ending, failure) = match ended {
-            Ok(RunEvent::RunEnded) => (Ending::Itself, None),
+            Ok(RunEvent::RunEnded) => match stop.stopped() {
+                Some(asked @ Stop::Frames(_)) => (Ending::Stopped(asked), None),
+                _ => (Ending::Itself, None),
+            },
             Ok(RunEvent::Interrupted) => {
                 let asked = stop.stopped().unwrap_or(Stop::Duration);
                 (Ending::Stopped(asked), None)
@@ -219,8 +226,7 @@ impl<'o> Recording<'o> {
         let (reason, text) = match ending {
             Ending::Failed(words) => return (StopReason::Error, Some(words.clone())),
             Ending::Stub(words) => return (StopReason::Command, Some(words.clone())),
-            Ending::Stopped(Stop::Asked(words)) => (StopReason::Command, words.clone()),
-            Ending::Stopped(_) => (StopReason::Command, "the time is over".to_owned()),
+            Ending::Stopped(stop) => (StopReason::Command, stop.to_string()),
             // The experiment has one.
             _ => return (StopReason::Command, None),
         };
@@ -295,7 +301,8 @@ impl FileParts {
             let circular = options.script.settings.circular == Some(true);
             BufferSize::of(&options.script, None, circular)
         });
-        let buffer = Buffer::create(&options.output, size, &description, order)?;
+        let mut buffer = Buffer::create(&options.output, size, &description, order)?;
+        buffer.limit(options.frame_limit.clone());
         let format = FrameFormat {
             byte_order: order,
             register_block_size: self.layout.size(),
@@ -312,6 +319,7 @@ impl FileParts {
         // No code runs in the program but its own.
         experiment.set_mechanism(Mechanism::Trap);
         experiment.set_register_layout(self.layout.clone());
+        experiment.set_address_form(self.address_form);
         for variable in variables {
             experiment.define_variable(variable.clone());
         }

@@ -59,12 +59,15 @@ pub struct Interrupter(pub(crate) Arc<Request>);
 
 impl Interrupter {
     /// Asks for the end of the run and returns once the request has been seen. If no run is under way, the
-    /// next one ends at once.
+    /// next one ends at once. The thread that runs the program may ask too, from a handler of hits: it sees the request
+    /// before it waits again.
     pub fn interrupt(&self) {
         self.0.wanted.store(true, Ordering::Release);
+        // SAFETY: gettid cannot fail and touches nothing.
+        let own = unsafe { libc::gettid() };
         loop {
             let runner = self.0.runner.load(Ordering::Acquire);
-            if runner == 0 || !self.0.wanted.load(Ordering::Acquire) {
+            if runner == 0 || runner == own || !self.0.wanted.load(Ordering::Acquire) {
                 return;
             }
             send(runner);

@@ -15,7 +15,9 @@ use anyhow::Context;
 use tracewire_arch::Architecture;
 use tracewire_model::ThreadId;
 use tracewire_packets::ConnectionAddress;
-use tracewire_recorder::{BufferSize, RecordError, Recorder, Report, StopHandle, out_of_memory};
+use tracewire_recorder::{
+    BufferSize, Ending, RecordError, Recorder, Report, Stop, StopHandle, out_of_memory,
+};
 use tracewire_script::{Script, ScriptError};
 use tracewire_tracefile::IndexCache;
 
@@ -99,10 +101,17 @@ fn configure(
     script: Script,
 ) -> anyhow::Result<()> {
     let circular = arguments.circular || script.settings.circular == Some(true);
+    if circular && arguments.max_frames.is_some() {
+        anyhow::bail!(
+            "--max-frames is for a linear buffer: a circular one goes on when it is full"
+        );
+    }
     recorder
         .buffer(BufferSize::of(&script, arguments.buffer_size, circular))
         .script(script)
         .duration(arguments.duration)
+        .expire(arguments.expire)
+        .max_frames(arguments.max_frames)
         .mechanism(arguments.mechanism.map(Into::into).unwrap_or_default())
         .pending(arguments.pending)
         .keep_going(arguments.keep_going)
@@ -278,7 +287,8 @@ pub fn run(request: Request) -> anyhow::Result<Recorded> {
     delivered?;
     shown_live?;
     watch.only_wait();
-    if !watch.signalled() {
+    let has_expired = matches!(recorded.report.ending, Ending::Stopped(Stop::Expired(_)));
+    if !watch.signalled() && !has_expired {
         recorded.report.wait_for_program();
     }
     Ok(recorded)

@@ -288,11 +288,9 @@ pub fn ending_words(report: &Report) -> String {
         Ending::Itself => own_end(&report.status),
         Ending::Executed => "it has become another program".to_owned(),
         Ending::OtherMachine => "the program has become one for another machine".to_owned(),
-        Ending::Failed(words) | Ending::Stub(words) | Ending::Stopped(Stop::Asked(words)) => {
-            words.clone()
-        }
-        Ending::Stopped(Stop::Duration) => "the time is over".to_owned(),
+        Ending::Failed(words) | Ending::Stub(words) => words.clone(),
         Ending::Stopped(Stop::OutOfMemory) => "out of memory".to_owned(),
+        Ending::Stopped(stop) => stop.to_string(),
     }
 }
 

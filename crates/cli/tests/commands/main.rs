@@ -13,6 +13,7 @@ mod executes;
 mod generated;
 mod jumps;
 mod killed;
+mod limits;
 mod linker;
 mod live;
 mod look;

@@ -1,9 +1,8 @@
 //! The frames that pads have made: moved into the buffer, counted where they could not be kept.
 
 use tracewire_fail_point::fail_point;
-use tracewire_model::StopReason;
 
-use super::{FrameSink, Losses, Pads, RunEnd, Writers};
+use super::{FrameSink, Losses, Pads, Writers};
 use crate::experiment::Experiment;
 use crate::stepping::TracepointKey;
 use crate::store::{FrameStore, StoreError};
@@ -123,13 +122,7 @@ impl<S: FrameStore> Experiment<S> {
 
     /// A frame was not kept. It may come out only when something later has ended the run: this was before.
     fn end_for_want_of_room(&mut self, error: &StoreError, now: u64) {
-        let end = match error {
-            StoreError::Full => RunEnd::new(StopReason::Full, None),
-            error => RunEnd {
-                text: Some(error.to_string()),
-                ..RunEnd::new(StopReason::Error, None)
-            },
-        };
+        let end = error.run_end();
         if self.run.is_on() {
             self.end(end, now);
         } else {
