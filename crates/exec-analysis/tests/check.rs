@@ -41,6 +41,26 @@ fn clean_traces_have_no_fault() {
     }
 }
 
+/// A trace that ends anywhere, as one of a killed simulator, has one fault, and none where the cut is between lines.
+#[test]
+fn a_cut_trace_has_one_fault() {
+    let whole = sample(1);
+    let whole = &whole[..60_000];
+    for end in (whole.len() - 2_000)..whole.len() {
+        let text = &whole[..end];
+        let faults: Vec<_> = findings(text)
+            .into_iter()
+            .map(|found| found.fault)
+            .collect();
+        let expected: &[Fault] = if text.ends_with(b"\n") {
+            &[]
+        } else {
+            &[Fault::Cut]
+        };
+        assert_eq!(faults, expected, "at {end}");
+    }
+}
+
 /// Instructions of x86 begin at any byte.
 #[test]
 fn a_jump_to_an_odd_address_is_no_fault() {

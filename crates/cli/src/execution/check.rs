@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Context;
 use serde_json::json;
 use tracewire_arch::Machine;
-use tracewire_exec_analysis::check::{Finding, check};
+use tracewire_exec_analysis::check::{Fault, Finding, check};
 use tracewire_exec_trace::record::DataOrder;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_exec_trace::settle;
@@ -49,6 +49,13 @@ pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer
         );
     }
     let mut report = check(format, &text, machine, data_order.or(settled.data_order));
+    let cut = text.cut();
+    if cut.is_some() {
+        // One fault: the line is cut because the compressed data are.
+        let before = report.findings.len();
+        (report.findings).retain(|finding| finding.fault != Fault::Cut);
+        report.count -= (before - report.findings.len()) as u64;
+    }
     (report.warnings).extend(report.data_order.contradiction(data_order.is_some()));
     let mut output = output();
     let mut count = report.count;
@@ -63,7 +70,7 @@ pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer
     for finding in &report.findings {
         write(&mut output, finding, arguments.json)?;
     }
-    if let Some(error) = text.cut() {
+    if let Some(error) = cut {
         count += 1;
         let message = format!("the compressed data are cut or damaged: {error}");
         if arguments.json {

@@ -243,6 +243,8 @@ impl Missing {
     }
 
     pub(super) fn finish(&mut self, findings: &mut Findings) {
+        // The lines that the last instruction lacks may be those that were not written when the trace ended.
+        self.waiting.pop_back();
         while let Some(oldest) = self.waiting.pop_front() {
             self.settle(oldest);
         }

@@ -238,6 +238,10 @@ pub fn check(
         missing: Missing::new(machine),
         format,
         instructions: 0,
+        whole_lines: text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end as u64 + 1),
     };
     let lines = read(format, text, &Piece::whole(text), &mut checker);
     checker.finish(text, lines)
@@ -264,9 +268,15 @@ struct Checker {
     missing: Missing,
     format: Format,
     instructions: u64,
+    /// Offset after the last line that has its end. What follows is cut, which is one fault whatever the rest of the line says.
+    whole_lines: u64,
 }
 
 impl Checker {
+    fn is_cut(&self, line: Line) -> bool {
+        line.start >= self.whole_lines
+    }
+
     fn here(&self, line: Line) -> Here {
         Here {
             line: line.number,
@@ -275,7 +285,7 @@ impl Checker {
     }
 
     fn finish(mut self, text: &[u8], lines: u64) -> Report {
-        if text.last().is_some_and(|byte| *byte != b'\n') {
+        if self.whole_lines < text.len() as u64 {
             let here = Here {
                 line: lines,
                 instruction: self.instructions.checked_sub(1).map(InstructionNumber),
@@ -311,6 +321,9 @@ impl Checker {
 impl Sink for Checker {
     fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
         self.instructions += 1;
+        if self.is_cut(line) {
+            return;
+        }
         let here = self.here(line);
         if let Some(data) = &mut self.data {
             data.instruction(instruction);
@@ -337,6 +350,9 @@ impl Sink for Checker {
     }
 
     fn access(&mut self, line: Line, owner: Owner, access: &Access<'_>) {
+        if self.is_cut(line) {
+            return;
+        }
         let here = self.here(line);
         self.stores.accesses += 1;
         if let Some(data) = &mut self.data {
@@ -351,6 +367,9 @@ impl Sink for Checker {
     }
 
     fn register(&mut self, line: Line, owner: Owner, write: &RegisterWrite<'_>) {
+        if self.is_cut(line) {
+            return;
+        }
         let here = self.here(line);
         if let Some(data) = &mut self.data {
             data.register(owner, write);
@@ -361,14 +380,17 @@ impl Sink for Checker {
         self.missing.register(owner, write);
     }
 
-    fn event(&mut self, _: Line, event: &Event<'_>) {
-        if event.kind == EventKind::Exception {
+    fn event(&mut self, line: Line, event: &Event<'_>) {
+        if !self.is_cut(line) && event.kind == EventKind::Exception {
             self.sequence.exception(event.cpu);
             self.missing.exception();
         }
     }
 
     fn unparsed(&mut self, line: Line, text: &[u8], error: LineError) {
+        if self.is_cut(line) {
+            return;
+        }
         let here = self.here(line);
         self.findings
             .add(here, Fault::Unparsed(error.underlined(text)));
