@@ -369,8 +369,9 @@ fn a_killed_guest_leaves_a_good_trace() {
             .arg(format!("{},out={}", qemu_plugin().display(), out.display()))
             .spawn()
             .expect("QEMU starts");
-        // At some moment after the first blocks.
-        let least = 1 + chosen(7, round) % 100_000;
+        // At some moment after the first flush: a kill may cut a write at any page. By then a whole block of zstd is there, which
+        // has at most 128 KiB.
+        let least = (256 << 10) + chosen(7, round) % 100_000;
         while out.metadata().map_or(0, |metadata| metadata.len()) < least {
             assert!(qemu.try_wait().expect("QEMU").is_none(), "QEMU runs");
             std::thread::yield_now();
