@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 int total;
@@ -19,7 +18,7 @@ void done(void) {}
 int main(void) {
     work(0);
     work(1);
-    syscall(SYS_getppid);
+    getppid();
     for (int n = 2; n < 20; n++)
         work(n);
     done();
