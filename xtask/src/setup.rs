@@ -28,6 +28,7 @@ pub const FOR_TESTS: &[Need] = &[
     need("gdb-multiarch", "gdb-multiarch"),
     need("clang", "clang"),
     need("/usr/lib/x86_64-linux-gnu/libc++.so", "libc++-dev"),
+    need("/usr/lib/x86_64-linux-gnu/libc++abi.so", "libc++abi-dev"),
     need("ld.lld", "lld"),
     need("llvm-dwp", "llvm"),
     need("dwz", "dwz"),

@@ -279,16 +279,30 @@ fn elf(arguments: &Elf) -> Result<()> {
 
 fn names() -> Result<()> {
     let mut test = workspace::cargo("test");
-    test.args(["--quiet", "--profile", "checked", "-p", "tracewire-debuginfo"])
-        .args(["--test", "every_function", "--test", "names"])
-        .args(["--", "--nocapture"])
-        .env("TRACEWIRE_EVERY_FUNCTION", "1000000")
-        .env("TRACEWIRE_EACH_NAME", "1");
+    test.args([
+        "--quiet",
+        "--profile",
+        "checked",
+        "-p",
+        "tracewire-debuginfo",
+    ])
+    .args(["--test", "every_function", "--test", "names"])
+    .args(["--", "--nocapture"])
+    .env("TRACEWIRE_EVERY_FUNCTION", "1000000")
+    .env("TRACEWIRE_EACH_NAME", "1");
     workspace::run(&mut test)?;
     let mut test = workspace::cargo("test");
-    test.args(["--quiet", "--profile", "checked", "-p", "tracewire-cli", "--test", "places"])
-        .args(["--", "--nocapture", "scope::", "entries::"])
-        .env("TRACEWIRE_EVERY_FUNCTION", "1000000");
+    test.args([
+        "--quiet",
+        "--profile",
+        "checked",
+        "-p",
+        "tracewire-cli",
+        "--test",
+        "places",
+    ])
+    .args(["--", "--nocapture", "scope::", "entries::"])
+    .env("TRACEWIRE_EVERY_FUNCTION", "1000000");
     workspace::run(&mut test)
 }
 
