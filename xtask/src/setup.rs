@@ -29,6 +29,7 @@ pub const FOR_TESTS: &[Need] = &[
     need("clang", "clang"),
     need("/usr/lib/x86_64-linux-gnu/libc++.so", "libc++-dev"),
     need("/usr/lib/x86_64-linux-gnu/libc++abi.so", "libc++abi-dev"),
+    need("/usr/share/doc/libclang-rt-dev", "libclang-rt-dev"),
     need("ld.lld", "lld"),
     need("llvm-dwp", "llvm"),
     need("dwz", "dwz"),
