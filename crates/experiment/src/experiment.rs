@@ -19,6 +19,7 @@ use crate::mechanism::{Mechanism, Served};
 use crate::pads::{PadTarget, RunEnd, RunPads};
 use crate::pieces::{AddressForm, Pieces};
 use crate::plan::Plan;
+use crate::rate::{Due, FrameRates};
 use crate::run::Run;
 use crate::stepping::Stepping;
 use crate::store::FrameStore;
@@ -77,6 +78,9 @@ pub struct Experiment<S> {
     pub(crate) installed: Installed,
     pub(crate) pads: RunPads,
     pub(crate) counts: Counts,
+    pub(crate) rates: FrameRates,
+    /// Where there are no pads, which keep that themselves.
+    pub(crate) due: Due,
 }
 
 impl<S: FrameStore> Experiment<S> {
@@ -97,6 +101,8 @@ impl<S: FrameStore> Experiment<S> {
             installed: Installed::default(),
             pads: RunPads::default(),
             counts: Counts::default(),
+            rates: FrameRates::default(),
+            due: Due::default(),
         }
     }
 
@@ -259,6 +265,7 @@ impl<S: FrameStore> Experiment<S> {
         self.maker.number_all_sets(self.tracepoints.plans());
         self.tracepoints.reset_counts();
         self.counts.clear();
+        self.due.forget();
         self.run.set_on(true);
         if let Err(errors) = self.install(target) {
             self.run.set_on(false);
@@ -268,6 +275,17 @@ impl<S: FrameStore> Experiment<S> {
         }
         self.run.begin(now);
         Ok(())
+    }
+
+    /// Hits of this run that made no frame because of a rate, as far as [`look`](Self::look) has seen.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.tracepoints.iter().map(Tracepoint::skipped).sum()
+    }
+
+    /// Limits how many frames hits make. To be called before the run is started.
+    pub fn limit_rates(&mut self, rates: FrameRates) {
+        self.rates = rates;
     }
 
     /// Ends the run for `reason`, with the words of the one that ended it, and takes everything out of the program. After a

@@ -92,7 +92,9 @@ impl<S: FrameStore> Experiment<S> {
                 Err(error) => return self.fail(index, HitError::Condition(error), thread),
             }
         }
-        if tracepoint.definition().makes_frames() {
+        let makes_frames = tracepoint.definition().makes_frames();
+        let is_kept = makes_frames && self.admits(index, thread);
+        if is_kept {
             let reached = self.make_frame(index, None, thread);
             if reached != Reached::Frame {
                 return reached;
@@ -101,11 +103,14 @@ impl<S: FrameStore> Experiment<S> {
             return Reached::Nothing;
         }
         self.count(index, thread);
-        let Some(tracepoint) = self.tracepoints.get(index) else {
+        let Some(tracepoint) = self.tracepoints.get_mut(index) else {
             return Reached::Nothing;
         };
+        if makes_frames && !is_kept {
+            tracepoint.count_skipped(1);
+        }
         let definition = tracepoint.definition();
-        if definition.step_count > 0 {
+        if is_kept && definition.step_count > 0 {
             let key = (definition.number, definition.address);
             self.stepping.begin(thread.id(), key, definition.step_count);
         }

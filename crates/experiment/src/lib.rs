@@ -30,6 +30,8 @@
 //!   those last steps are not collected.
 //! - *Errors* (a division by zero, a missing register) end the run with `terror`. The frame keeps what the other actions
 //!   collected. A thread that is killed while it is stopped is not an error.
+//! - *Rates* ([`Experiment::limit_rates`]) are no part of GDB's tracepoints. A hit that comes too soon after others makes no frame and no steps,
+//!   and is counted ([`Tracepoint::skipped`]). It counts as a hit, for the pass count and for aggregates too.
 //! - *`while-stepping`* follows a hit with a true condition only, where gdbserver also steps after a false one.
 //! - *Limits*: [`FRAME_LIMIT`] bytes and 4096 pieces a hit.
 #![forbid(unsafe_code)]
@@ -54,6 +56,7 @@ mod pads;
 mod pieces;
 mod plan;
 mod printf;
+mod rate;
 mod run;
 mod stepping;
 mod store;
@@ -70,9 +73,10 @@ pub use marker::{Marked, MarkedHandler, MarkerValue};
 pub use mechanism::{Mechanism, Served};
 pub use pads::{
     Fault, FaultKind, FrameContents, FrameSink, KeptSet, Losses, PadCode, PadNeeds, PadTarget,
-    Pads, RunEnd, SharedVariable, Writers,
+    PadTask, PadUpdate, Pads, RunEnd, SharedVariable, Writers,
 };
 pub use pieces::{AddressForm, FRAME_LIMIT, Missing};
+pub use rate::{FrameRate, FrameRateError, FrameRates, Pace};
 pub use stepping::TracepointKey;
 #[cfg(target_os = "linux")]
 pub use store::SpoolStore;

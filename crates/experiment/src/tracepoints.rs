@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use tracewire_model::{Action, Address, TracepointDefinition, TracepointNumber, TracepointUsage};
 
+use crate::pads::PadUpdate;
 use crate::pieces::Missing;
 use crate::plan::Plan;
 use crate::stepping::TracepointKey;
@@ -20,6 +21,7 @@ pub struct Tracepoint {
     missing: Missing,
     /// Those that pads have counted.
     pad_missing: Missing,
+    skipped: u64,
 }
 
 impl Tracepoint {
@@ -31,6 +33,7 @@ impl Tracepoint {
             passes: 0,
             missing: Missing::default(),
             pad_missing: Missing::default(),
+            skipped: 0,
         }
     }
 
@@ -61,6 +64,18 @@ impl Tracepoint {
         missing
     }
 
+    /// Hits among those of [`usage`](Self::usage) that made no frame, because the tracepoint has a rate.
+    #[must_use]
+    pub const fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Counts hits that made no frame because of the tracepoint's rate.
+    pub(crate) const fn count_skipped(&mut self, hits: u64) {
+        self.usage.hits += hits;
+        self.skipped += hits;
+    }
+
     /// Counts a frame that has come into the buffer.
     pub(crate) fn count_frame(&mut self, frame: &[u8], step: bool) {
         self.usage.hits += u64::from(!step);
@@ -72,10 +87,11 @@ impl Tracepoint {
         self.missing.add(missing);
     }
 
-    /// Takes over what its pad has counted: hits without frames, and in all the values that could not be read.
-    pub(crate) fn count_in_pad(&mut self, without_frame: u64, missing: Missing) {
-        self.usage.hits += without_frame;
-        self.pad_missing = missing;
+    /// Takes over what its pad has counted.
+    pub(crate) fn count_in_pad(&mut self, update: PadUpdate) {
+        self.usage.hits += update.lost;
+        self.count_skipped(update.skipped);
+        self.pad_missing = update.missing;
     }
 
     /// Counts as its own what its pad has counted, which begins at 0 again.
@@ -90,6 +106,7 @@ impl Tracepoint {
         self.passes = 0;
         self.missing = Missing::default();
         self.pad_missing = Missing::default();
+        self.skipped = 0;
     }
 }
 

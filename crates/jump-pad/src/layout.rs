@@ -1,7 +1,7 @@
 //! Where everything is in the memory that a program's pads and its tracer share.
 
 /// The first word of the shared memory.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x04\0");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x05\0");
 
 /// What is on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
 /// cache.
@@ -80,6 +80,8 @@ pub(crate) mod tracepoint {
     pub(crate) const LOST: u64 = 40;
     /// Calls that are not measured, because there was no slot for them.
     pub(crate) const CALLS_LOST: u64 = 48;
+    /// The counter when the next frame is due, where the tracepoint has a rate. The tracepoint's other locations look here too.
+    pub(crate) const DUE: u64 = 56;
 }
 
 /// The slots of calls that are measured, where there are any. What they are for is in `count_table.rs`.
@@ -112,7 +114,7 @@ pub(crate) mod counts {
 
 /// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads look at no other. After
 /// the records, where new frames overwrite old ones, stands how many of each tracepoint were given up, and the table of
-/// unfinished records.
+/// unfinished records. Then comes how many hits of each were skipped, of those that have a rate.
 pub(crate) mod ring {
     /// Where the next record will start, counted in bytes from the beginning of the run.
     pub(crate) const HEAD: u64 = 0;
@@ -272,6 +274,8 @@ pub struct SharedLayout {
     dropped: u64,
     /// Where a ring's table of unfinished records begins, from its start.
     unfinished: u64,
+    /// Where a ring counts hits that were skipped, from its start.
+    skipped: u64,
     hold: u64,
     /// Where the slots of calls begin, and the tables of aggregates after them.
     calls: u64,
@@ -319,7 +323,8 @@ impl SharedLayout {
             (0, 0)
         };
         let unfinished = (dropped + counts).next_multiple_of(64);
-        let ring_stride = (unfinished + entries * unfinished::ENTRY).next_multiple_of(4096);
+        let skipped = unfinished + entries * unfinished::ENTRY;
+        let ring_stride = (skipped + u64::from(sizes.tracepoints) * 8).next_multiple_of(4096);
         let hold = rings + u64::from(sizes.cpus) * ring_stride;
         let held = match sizes.hold_bytes {
             0 => 0,
@@ -343,6 +348,7 @@ impl SharedLayout {
             ring_stride,
             dropped,
             unfinished,
+            skipped,
             hold,
             calls,
             total,
@@ -409,6 +415,11 @@ impl SharedLayout {
     pub(crate) fn dropped(&self, index: u32) -> Option<u64> {
         (self.sizes.when_full.overwrites() && index < self.sizes.tracepoints)
             .then(|| self.dropped + u64::from(index) * 8)
+    }
+
+    /// Where a ring counts the hits of a tracepoint that were skipped because of its rate, from the ring's start.
+    pub(crate) fn skipped(&self, index: u32) -> Option<u64> {
+        (index < self.sizes.tracepoints).then(|| self.skipped + u64::from(index) * 8)
     }
 
     /// Where the table of a ring's unfinished records begins and ends, from the ring's start; only for rings that overwrite.

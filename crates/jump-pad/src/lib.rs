@@ -88,7 +88,7 @@ pub use clock::counter;
 pub use compile::{REPORT_SIGNAL, compile, report};
 pub use count_table::CountTable;
 pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
-pub use pad::{CannotCompile, Features, Pad, PadOptions, PadTracepoint, PadVariable};
+pub use pad::{CannotCompile, Features, Pad, PadOptions, PadRate, PadTracepoint, PadVariable};
 pub use pads::{JumpPads, PadMemory, PadNews};
 pub use ring::{Drained, RingReader, TimedFrame};
 pub use shared::{Losses, Moving, Origin, Orphaned, PadCounts, PadError, PadStop, Shared};

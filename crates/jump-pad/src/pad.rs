@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tracewire_agent_expr::{EvaluationErrorKind, VerifyError};
 use tracewire_arch::X86Registers;
-use tracewire_experiment::{Fault, KeptSet};
+use tracewire_experiment::{Fault, KeptSet, Pace};
 use tracewire_model::{Address, RegisterNumber, TracepointDefinition, VariableNumber};
 
 use crate::count_table::CountTable;
@@ -21,6 +21,17 @@ pub struct PadTracepoint<'t> {
     pub tables: &'t [CountTable],
     /// The registers that its frames keep, where that is not a whole register block.
     pub kept: Option<KeptSet<'t>>,
+    /// How often it may make frames; `None` where there is no limit.
+    pub rate: Option<PadRate>,
+}
+
+/// How often hits may make frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PadRate {
+    /// The rate, by the counter.
+    pub pace: Pace,
+    /// The block that says when the next frame is due. All locations of a tracepoint have the same one.
+    pub block: u32,
 }
 
 /// Where a trace state variable is kept.

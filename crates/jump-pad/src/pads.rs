@@ -9,20 +9,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tracewire_arch::X86Registers;
 use tracewire_experiment::{
-    Builtin, CallKey, FrameContents, FrameSink, KeptSet, Losses, Missing, PadCode, PadNeeds, Pads,
-    RunEnd, SharedVariable, TracepointKey, Writers,
+    Builtin, CallKey, FrameContents, FrameRate, FrameSink, Losses, Missing, Pace, PadCode,
+    PadNeeds, PadTask, PadUpdate, Pads, RunEnd, SharedVariable, TracepointKey, Writers,
 };
 use tracewire_fail_point::fail_point;
 use tracewire_model::{
     Address, Aggregate, AggregateTable, CallPart, Counted, DURATION_VARIABLE, StopReason,
-    TracepointDefinition, TracepointNumber, VariableNumber,
+    TracepointNumber, VariableNumber,
 };
 
-use crate::clock::counter;
+use crate::clock::{Rate, counter};
 use crate::compile::compile;
 use crate::count_table::{CountTable, call_key};
 use crate::layout::{SharedLayout, SharedSizes, WhenFull};
-use crate::pad::{Features, Pad, PadOptions, PadTracepoint, PadVariable};
+use crate::pad::{Features, Pad, PadOptions, PadRate, PadTracepoint, PadVariable};
 use crate::ring::{Drained, RingReader, TimedFrame};
 use crate::shared::{PadCounts, PadStop, Shared};
 
@@ -89,8 +89,10 @@ pub struct JumpPads {
     /// The block of each tracepoint: its place here. Tracepoints by trap have one too, so that their frames are known.
     blocks: Vec<TracepointKey>,
     block_of: HashMap<TracepointKey, u32>,
-    /// How many frames of each were known to be given up or lost when it was last looked.
-    without_frame: Vec<u64>,
+    /// What was known of each when it was last looked.
+    known: Vec<WithoutFrame>,
+    /// The block that says when the next frame of a tracepoint with a rate is due: that of one of its locations.
+    due_in: HashMap<TracepointNumber, u32>,
     slots: HashMap<VariableNumber, u32>,
     code: HashMap<Address, Pad>,
     tables: Vec<AggregateInMemory>,
@@ -129,7 +131,8 @@ impl JumpPads {
             memory: Rc::new(memory),
             blocks: Vec::new(),
             block_of: HashMap::new(),
-            without_frame: Vec::new(),
+            known: Vec::new(),
+            due_in: HashMap::new(),
             slots: HashMap::new(),
             code: HashMap::new(),
             tables: Vec::new(),
@@ -155,6 +158,15 @@ impl JumpPads {
             blocks.push(key);
             u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX)
         })
+    }
+
+    /// A rate for the code of a location.
+    fn rate(&mut self, key: TracepointKey, rate: FrameRate) -> PadRate {
+        let block = self.block(key);
+        PadRate {
+            pace: pace(rate),
+            block: *self.due_in.entry(key.0).or_insert(block),
+        }
     }
 
     /// The table of an aggregate, which all locations of the tracepoint share. None where there is no room for another one.
@@ -235,11 +247,11 @@ impl Pads for JumpPads {
     fn compile(
         &mut self,
         address: Address,
-        tracepoints: &[(TracepointDefinition, Option<KeptSet<'_>>)],
+        tracepoints: &[PadTask<'_>],
         contents: &FrameContents<'_>,
     ) -> Result<PadCode, String> {
         let mut tables = Vec::new();
-        for (definition, _) in tracepoints {
+        for PadTask { definition, .. } in tracepoints {
             let counting = &definition.counting;
             let of_one = counting.aggregates.iter();
             let of_one: Option<Vec<CountTable>> = of_one
@@ -257,7 +269,8 @@ impl Pads for JumpPads {
         let tracepoints: Vec<PadTracepoint<'_>> = tracepoints
             .iter()
             .zip(&tables)
-            .map(|((definition, kept), tables)| {
+            .map(|(task, tables)| {
+                let definition = &task.definition;
                 let index = self.block(definition.key());
                 self.shared().reset_counts(index);
                 self.shared().set_enabled(index, definition.enabled);
@@ -265,7 +278,8 @@ impl Pads for JumpPads {
                     index,
                     definition,
                     tables,
-                    kept: *kept,
+                    kept: task.kept,
+                    rate: task.rate.map(|rate| self.rate(definition.key(), rate)),
                 }
             })
             .collect();
@@ -334,17 +348,36 @@ impl Pads for JumpPads {
         Some((counts.passes, missing(&counts)))
     }
 
-    fn report_counts(&mut self, report: &mut dyn FnMut(TracepointKey, u64, Missing)) {
+    fn report_counts(&mut self, report: &mut dyn FnMut(TracepointKey, PadUpdate)) {
         let shared = &self.memory.shared;
-        self.without_frame.resize(self.blocks.len(), 0);
-        for (block, (key, known)) in (0..).zip(self.blocks.iter().zip(&mut self.without_frame)) {
+        self.known
+            .resize(self.blocks.len(), WithoutFrame::default());
+        for (block, (key, known)) in (0..).zip(self.blocks.iter().zip(&mut self.known)) {
             let counts = shared.counts(block);
-            let without_frame = counts.dropped + counts.lost;
-            let more = without_frame.saturating_sub(std::mem::replace(known, without_frame));
-            if counts.missing > 0 || more > 0 {
-                report(*key, more, missing(&counts));
+            let now = WithoutFrame {
+                lost: counts.dropped + counts.lost,
+                // To ask takes a look at every ring.
+                skipped: match self.due_in.contains_key(&key.0) {
+                    true => shared.skipped(block),
+                    false => 0,
+                },
+            };
+            let before = std::mem::replace(known, now);
+            let update = PadUpdate {
+                lost: now.lost.saturating_sub(before.lost),
+                skipped: now.skipped.saturating_sub(before.skipped),
+                missing: missing(&counts),
+            };
+            if update != PadUpdate::default() {
+                report(*key, update);
             }
         }
+    }
+
+    fn admit(&mut self, tracepoint: TracepointKey, rate: FrameRate) -> Option<bool> {
+        let PadRate { pace, block } = self.rate(tracepoint, rate);
+        let now = self.stopped.unwrap_or_else(counter);
+        self.shared().admit(block, pace, now)
     }
 
     fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {
@@ -482,6 +515,19 @@ impl Pads for JumpPads {
     fn dropped(&self) -> u64 {
         self.shared().losses().dropped
     }
+}
+
+/// Hits of a tracepoint's location without frames.
+#[derive(Clone, Copy, Debug, Default)]
+struct WithoutFrame {
+    /// The frames were given up or lost.
+    lost: u64,
+    skipped: u64,
+}
+
+/// A rate by the counter.
+fn pace(rate: FrameRate) -> Pace {
+    rate.pace(Rate::measured().ticks(rate.period()))
 }
 
 /// An aggregate with a table in the shared memory.

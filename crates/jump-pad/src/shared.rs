@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::time::Duration;
 
+use tracewire_experiment::Pace;
 use tracewire_model::{Address, ThreadId};
 
 use crate::clock::{self, Rate};
@@ -295,6 +296,37 @@ impl Shared {
         (0..self.layout.sizes.cpus)
             .map(|ring| self.load(self.layout.ring(ring) + count))
             .fold(0, u64::saturating_add)
+    }
+
+    /// How many hits of the tracepoint of a block pads have skipped because of its rate, since the memory was set up.
+    #[must_use]
+    pub fn skipped(&self, index: u32) -> u64 {
+        let Some(count) = self.layout.skipped(index) else {
+            return 0;
+        };
+        (0..self.layout.sizes.cpus)
+            .map(|ring| self.load(self.layout.ring(ring) + count))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// How many hits pads have skipped because of the rates of their tracepoints.
+    #[must_use]
+    pub fn all_skipped(&self) -> u64 {
+        (0..self.layout.sizes.tracepoints)
+            .map(|index| self.skipped(index))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Whether a hit at a counter makes a frame, as the pads decide that which have this block for their tracepoint's rate. `None`
+    /// where there is no such block.
+    #[must_use]
+    pub fn admit(&self, index: u32, pace: Pace, counter: u64) -> Option<bool> {
+        let block = self.layout.tracepoint(index)?;
+        let due = self.atomic(block + tracepoint::DUE);
+        let admitted = due.fetch_update(Ordering::AcqRel, Ordering::Acquire, |due| {
+            pace.admit(due, counter)
+        });
+        Some(admitted.is_ok())
     }
 
     /// Sets a tracepoint's counts back to zero, but for those of frames that were given up or lost.

@@ -135,9 +135,9 @@ impl<S: FrameStore> Experiment<S> {
         let Some(pads) = self.pads.get_mut() else {
             return;
         };
-        pads.report_counts(&mut |key, without_frame, missing| {
+        pads.report_counts(&mut |key, update| {
             if let Some(tracepoint) = self.tracepoints.by_key_mut(key) {
-                tracepoint.count_in_pad(without_frame, missing);
+                tracepoint.count_in_pad(update);
             }
         });
     }

@@ -18,6 +18,7 @@ use tracewire_model::{
 
 use crate::counts::CallKey;
 use crate::pieces::Missing;
+use crate::rate::FrameRate;
 use crate::stepping::TracepointKey;
 use crate::target::TargetError;
 use crate::variables::Builtin;
@@ -103,6 +104,28 @@ pub struct KeptSet<'t> {
     pub number: u32,
     /// Which these are. Those of the x87 unit are all there, or none ([`tracewire_arch::is_x87`]).
     pub registers: &'t RegisterMask,
+}
+
+/// What a pad does for one location of a tracepoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PadTask<'t> {
+    /// What is to be done.
+    pub definition: TracepointDefinition,
+    /// The registers that its frames keep, where that is not a whole register block.
+    pub kept: Option<KeptSet<'t>>,
+    /// How many frames all locations of the tracepoint together may make; `None` where there is no limit.
+    pub rate: Option<FrameRate>,
+}
+
+/// What pads have counted for a location of a tracepoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PadUpdate {
+    /// Hits since the last update whose frames were lost or given up.
+    pub lost: u64,
+    /// Hits since the last update that made no frame because of the tracepoint's rate.
+    pub skipped: u64,
+    /// The values that could not be read, all of them.
+    pub missing: Missing,
 }
 
 /// What all frames of a run hold.
@@ -214,7 +237,7 @@ pub trait Pads: fmt::Debug {
     fn compile(
         &mut self,
         address: Address,
-        tracepoints: &[(TracepointDefinition, Option<KeptSet<'_>>)],
+        tracepoints: &[PadTask<'_>],
         contents: &FrameContents<'_>,
     ) -> Result<PadCode, String>;
 
@@ -234,9 +257,12 @@ pub trait Pads: fmt::Debug {
     /// again.
     fn take_counts(&mut self, tracepoint: TracepointKey) -> Option<(u64, Missing)>;
 
-    /// Reports each tracepoint with hits since the last call whose frames were lost or given up, or with values that could not be
-    /// read: how many of the former, and all of the latter.
-    fn report_counts(&mut self, report: &mut dyn FnMut(TracepointKey, u64, Missing));
+    /// Reports each tracepoint with hits since the last call that have no frame, or with values that could not be read.
+    fn report_counts(&mut self, report: &mut dyn FnMut(TracepointKey, PadUpdate));
+
+    /// Whether a hit of a thread that stops makes a frame, where its tracepoint has a rate: its hits in pads count for that too. `None` where
+    /// the pads have no room to know that.
+    fn admit(&mut self, tracepoint: TracepointKey, rate: FrameRate) -> Option<bool>;
 
     /// What pads have counted of each aggregate so far.
     fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)>;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
 
-use super::{FrameContents, KeptSet, Losses, PadCode, PadNeeds, PadTarget, Pads};
+use super::{FrameContents, Losses, PadCode, PadNeeds, PadTarget, PadTask, Pads};
 use crate::experiment::{Experiment, Registers, Unreadable};
 use crate::mechanism::{Mechanism, Served};
 use crate::store::FrameStore;
@@ -206,7 +206,7 @@ impl<S: FrameStore> Experiment<S> {
                 self.variables.share(number, shared);
             }
         }
-        let tracepoints: Vec<(TracepointDefinition, Option<KeptSet<'_>>)> = self
+        let tracepoints: Vec<PadTask<'_>> = self
             .tracepoints
             .at(address)
             .map(|tracepoint| {
@@ -220,7 +220,11 @@ impl<S: FrameStore> Experiment<S> {
                     actions: tracepoint.actions().to_vec(),
                     ..definition.clone()
                 };
-                (definition, self.maker.kept_set(&tracepoint.plan.actions))
+                PadTask {
+                    rate: self.rates.of(definition.number),
+                    definition,
+                    kept: self.maker.kept_set(&tracepoint.plan.actions),
+                }
             })
             .collect();
         let builtins: Vec<_> = self.variables.builtins().collect();

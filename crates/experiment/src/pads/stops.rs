@@ -86,6 +86,21 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
+    /// Whether a hit of a thread that stopped may make a frame, as far as the rate of the tracepoint goes.
+    pub(crate) fn admits(&mut self, index: usize, thread: &dyn StoppedThread) -> bool {
+        let Some(tracepoint) = self.tracepoints.get(index) else {
+            return true;
+        };
+        let key = tracepoint.definition().key();
+        let Some(rate) = self.rates.of(key.0) else {
+            return true;
+        };
+        let by_pads = self.pads.get_mut();
+        by_pads
+            .and_then(|pads| pads.admit(key, rate))
+            .unwrap_or_else(|| self.due.admit(key.0, rate, thread.timestamp()))
+    }
+
     /// How many hits have counted for the pass count.
     pub(crate) fn passes(&self, index: usize) -> u64 {
         let Some(tracepoint) = self.tracepoints.get(index) else {

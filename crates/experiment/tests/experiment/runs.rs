@@ -1,9 +1,12 @@
 //! Starting, stopping, stepping, and changes during a run.
 
+use std::num::NonZeroU64;
+use std::time::Duration;
+
 use tracewire_experiment::fake::{FakeTarget, Moment};
 use tracewire_experiment::{
-    CircularStore, Experiment, Hit, HitHandler, LinearStore, Outcome, StartError, StoppedThread,
-    Target, UnknownTracepoint,
+    CircularStore, Experiment, FrameRate, FrameRates, Hit, HitHandler, LinearStore, Outcome,
+    StartError, StoppedThread, Target, Tracepoint, UnknownTracepoint,
 };
 use tracewire_model::{Address, ByteOrder, StopReason, ThreadId, TracepointNumber};
 
@@ -90,6 +93,45 @@ fn a_run_goes_from_not_run_to_running_to_stopped() {
     experiment.start(&mut target, 300).unwrap();
     assert_eq!(experiment.status().frames, Some(0));
     assert_eq!(experiment.tracepoints().next().unwrap().usage().hits, 0);
+}
+
+#[test]
+fn a_rate_has_hits_skipped_in_each_run() {
+    let mut target = mapped();
+    let mut experiment = experiment(options());
+    let mut stepping = tracepoint(1, CODE, vec![]);
+    stepping.step_count = 1;
+    stepping.condition = Some(program("reg 0\nend"));
+    experiment.define(stepping).unwrap();
+    experiment.define(tracepoint(1, at(4), vec![])).unwrap();
+    experiment.define(tracepoint(2, at(8), vec![])).unwrap();
+    let mut rates = FrameRates::default();
+    let three = FrameRate::new(NonZeroU64::new(3).unwrap(), Duration::from_secs(3600)).unwrap();
+    rates.limit(TracepointNumber(1), three);
+    experiment.limit_rates(rates);
+    for run in 0..2 {
+        experiment.start(&mut target, run).unwrap();
+        for value in [0, 1, 1] {
+            let outcome = target.run(&moment(CODE, &[value]), &mut experiment);
+            if outcome.unwrap().step {
+                target.run(&moment(at(0x40), &[]), &mut experiment);
+            }
+        }
+        for _ in 0..4 {
+            let outcome = target.run(&moment(at(4), &[]), &mut experiment);
+            assert!(!outcome.unwrap().step);
+            target.run(&moment(at(8), &[]), &mut experiment);
+        }
+        // The places of a tracepoint share its rate, and a step is no hit.
+        let hits = |one: &Tracepoint| (one.usage().hits, one.skipped());
+        let counted: Vec<_> = experiment.tracepoints().map(hits).collect();
+        assert_eq!(counted, [(2, 0), (4, 3), (4, 0)]);
+        assert_eq!(experiment.status().frames, Some(2 + 2 + 1 + 4));
+        let now = run + 1;
+        experiment
+            .stop(&mut target, StopReason::Command, None, now)
+            .unwrap();
+    }
 }
 
 #[test]

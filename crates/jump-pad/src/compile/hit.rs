@@ -199,7 +199,12 @@ impl<'o> Code<'o> {
         }
         let made = self.label();
         let bound = match planned.makes_frames {
-            true => self.frame(planned, made, finish)?,
+            true => {
+                if let Some(rate) = &planned.rate {
+                    self.keep_rate(rate, made)?;
+                }
+                self.frame(planned, made, finish)?
+            }
             false => Bound::default(),
         };
         self.place(made)?;

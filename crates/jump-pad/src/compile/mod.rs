@@ -13,6 +13,7 @@ mod hit;
 mod memory;
 mod operation;
 mod plan;
+mod rate;
 mod registers;
 mod report;
 mod thread;

@@ -10,6 +10,7 @@ use super::code::Made;
 use super::count::PlannedCounting;
 use super::frame::{FRAME_HEADER, Needs, VARIABLE};
 use super::memory::PIECES;
+use super::rate::PlannedRate;
 use super::registers::layout;
 use crate::pad::{CannotCompile, PadOptions, PadTracepoint, PadVariable};
 
@@ -36,6 +37,7 @@ pub(super) struct Planned {
     /// What is counted, before a frame is made.
     pub(super) counting: Option<PlannedCounting>,
     pub(super) makes_frames: bool,
+    pub(super) rate: Option<PlannedRate>,
     /// How long its record gets at most.
     pub(super) reserved: u32,
     pub(super) shrinks: bool,
@@ -195,6 +197,7 @@ impl Planned {
             frame_needs,
             counting,
             makes_frames: definition.makes_frames(),
+            rate: PlannedRate::new(tracepoint, options)?,
             reserved: longest(options),
             shrinks: false,
             unbounded: false,

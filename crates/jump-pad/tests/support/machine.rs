@@ -11,7 +11,7 @@ use iced_x86::code_asm::*;
 use tracewire_arch::X86Registers;
 use tracewire_experiment::KeptSet;
 use tracewire_jump_pad::{
-    CountTable, Features, Orphaned, Pad, PadOptions, PadTracepoint, PadVariable, Shared,
+    CountTable, Features, Orphaned, Pad, PadOptions, PadRate, PadTracepoint, PadVariable, Shared,
     SharedLayout, SharedSizes, compile,
 };
 use tracewire_model::{Address, RegisterMask, TracepointDefinition, VariableNumber};
@@ -377,6 +377,8 @@ pub struct Setting {
     pub kept: Vec<Option<(u32, RegisterMask)>>,
     /// The tables of what the tracepoints count.
     pub tables: Vec<CountTable>,
+    /// How often each tracepoint may make frames.
+    pub rate: Option<PadRate>,
 }
 
 impl Setting {
@@ -404,6 +406,7 @@ impl Setting {
             goes_on: true,
             kept: Vec::new(),
             tables: Vec::new(),
+            rate: None,
         }
     }
 
@@ -423,6 +426,7 @@ impl Setting {
             .zip(0..)
             .map(|(definition, index)| PadTracepoint {
                 tables: &self.tables,
+                rate: self.rate,
                 index,
                 definition,
                 kept: self.kept.get(index as usize).and_then(|kept| {

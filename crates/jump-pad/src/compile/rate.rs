@@ -1,0 +1,79 @@
+//! Whether a hit makes a frame, where its tracepoint has a rate; [`Pace::admit`] in machine code.
+
+use iced_x86::code_asm::*;
+use tracewire_experiment::Pace;
+
+use super::code::{Code, Gpr, Label, Made, SHARED};
+use crate::layout::tracepoint;
+use crate::pad::{CannotCompile, PadOptions, PadTracepoint};
+
+/// A rate, and where it is kept.
+pub(super) struct PlannedRate {
+    pace: Pace,
+    /// Where the shared memory says when the next frame is due.
+    due: u64,
+    /// Where each ring counts the hits that are skipped, from its start.
+    skipped: u64,
+}
+
+impl PlannedRate {
+    pub(super) fn new(
+        tracepoint: &PadTracepoint<'_>,
+        options: &PadOptions<'_>,
+    ) -> Made<Option<Self>> {
+        let Some(rate) = tracepoint.rate else {
+            return Ok(None);
+        };
+        let block = options
+            .layout
+            .tracepoint(rate.block)
+            .ok_or(CannotCompile::Block(rate.block))?;
+        let skipped = options
+            .layout
+            .skipped(tracepoint.index)
+            .ok_or(CannotCompile::Block(tracepoint.index))?;
+        Ok(Some(Self {
+            pace: rate.pace,
+            due: block + tracepoint::DUE,
+            skipped,
+        }))
+    }
+}
+
+impl Code<'_> {
+    /// Goes to `over` with a hit that comes too soon for a frame, and counts it.
+    pub(super) fn keep_rate(&mut self, rate: &PlannedRate, over: Label) -> Made {
+        let (again, too_soon, late) = (self.label(), self.label(), self.label());
+        self.uses(&[rax, rcx, rdx, rsi, rdi, r11]);
+        self.counter()?;
+        self.asm.mov(rsi, rax)?;
+        self.number(Gpr(5), rate.pace.interval)?;
+        self.number(Gpr(11), rate.pace.slack)?;
+        let due = qword_ptr(SHARED + rate.due as i64);
+        self.asm.mov(rax, due)?;
+        self.place(again)?;
+        self.asm.mov(rcx, rsi)?;
+        self.asm.mov(rdx, rax)?;
+        self.asm.sub(rdx, rsi)?;
+        // It was due before now, or is due now.
+        self.asm.jbe(self.to(late))?;
+        self.asm.cmp(rdx, r11)?;
+        self.asm.ja(self.to(too_soon))?;
+        self.asm.mov(rcx, rax)?;
+        self.place(late)?;
+        self.asm.add(rcx, rdi)?;
+        self.asm.lock().cmpxchg(due, rcx)?;
+        self.asm.jne(self.to(again))?;
+        let skipped = rate.skipped as i64;
+        self.later(move |code| {
+            code.place(too_soon)?;
+            // A count of each cpu: all of them would wait for one. The thread may go to another cpu meanwhile, so it is locked.
+            code.cpu()?;
+            code.ring_of_cpu(rcx)?;
+            code.asm.lock().inc(qword_ptr(rcx + skipped))?;
+            code.asm.jmp(code.to(over))?;
+            Ok(())
+        });
+        Ok(())
+    }
+}
