@@ -113,6 +113,16 @@ pub enum Fault {
         /// Which of its addresses.
         address: Address,
     },
+    /// A line says how many hits of a tracepoint were skipped that no line defines.
+    #[error(
+        "says how many hits of tracepoint {number} at {address} were skipped, which is not defined"
+    )]
+    SkippedUndefined {
+        /// Which tracepoint.
+        number: TracepointNumber,
+        /// Which of its addresses.
+        address: Address,
+    },
     /// A module that ends before it starts.
     #[error("the module starts at {start} and ends at {end}, before that")]
     ModuleEnd {

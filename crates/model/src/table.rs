@@ -16,6 +16,8 @@ pub struct Tracepoint {
     pub usage: Option<TracepointUsage>,
     /// What served it; none in files of others.
     pub served: Option<Served>,
+    /// Hits among those of `usage` that made no frame, because the run limited how often it may make one.
+    pub skipped: u64,
 }
 
 /// What served a tracepoint at an address.
@@ -99,6 +101,7 @@ impl TracepointTable {
                 },
                 usage: None,
                 served: None,
+                skipped: 0,
             };
             self.end_string();
             match place.and_then(|place| self.tracepoints.get_mut(place)) {

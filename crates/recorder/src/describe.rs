@@ -47,6 +47,7 @@ impl PastTracepoints {
 
 /// Adds what a tracepoint did before to what it has done since.
 fn add_usage(tracepoint: &mut Tracepoint, before: &Tracepoint) {
+    tracepoint.skipped += before.skipped;
     let mut usage = tracepoint.usage.unwrap_or_default();
     let before = before.usage.unwrap_or_default();
     usage.hits += before.hits;
@@ -78,6 +79,7 @@ pub fn description<S: FrameStore>(
         fields.buffer_free = None;
         for tracepoint in &mut tracepoints {
             tracepoint.usage = None;
+            tracepoint.skipped = 0;
         }
     }
     build(
@@ -104,6 +106,7 @@ pub fn first_description(
             definition: definition.clone(),
             usage: None,
             served: None,
+            skipped: 0,
         })
         .collect();
     let status = StatusFields {
@@ -169,6 +172,7 @@ pub fn tracepoints<S: FrameStore>(
         definition: tracepoint.definition().clone(),
         usage: Some(tracepoint.usage()),
         served: served(experiment, tracepoint),
+        skipped: tracepoint.skipped(),
     });
     let mut all: BTreeMap<Key, Tracepoint> = now
         .map(|tracepoint| (tracepoint.definition.key(), tracepoint))

@@ -351,6 +351,7 @@ impl<'o> Recording<'o> {
                     definition: tracepoint.definition().clone(),
                     usage: Some(tracepoint.usage()),
                     served: describe::served(&self.experiment, tracepoint),
+                    skipped: tracepoint.skipped(),
                 },
                 missing: tracepoint.missing(),
             })

@@ -290,6 +290,7 @@ impl FileParts {
             definition: definition.clone(),
             usage: None,
             served: None,
+            skipped: 0,
         });
         let not_run = StatusFields {
             stop_reason: Some(StopReason::NotRun),
@@ -362,6 +363,7 @@ fn tracepoints<S: FrameStore>(experiment: &Experiment<S>) -> Vec<Tracepoint> {
         definition: tracepoint.definition().clone(),
         usage: Some(tracepoint.usage()),
         served: describe::served(experiment, tracepoint),
+        skipped: tracepoint.skipped(),
     });
     all.collect()
 }

@@ -606,6 +606,7 @@ impl Trace {
                 Tracepoint {
                     definition,
                     usage: Some(tracepoint.usage()),
+                    skipped: tracepoint.skipped(),
                     served: self
                         .experiment
                         .last_served(tracepoint.definition().address)

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::module::Module;
 use crate::served;
+use crate::skipped;
 use tracewire_model::hex::decode;
 use tracewire_model::text::TextError;
 use tracewire_model::{
@@ -71,7 +72,7 @@ pub enum ProblemKind {
     /// An `R` line without a good number.
     #[error("expected the size of the register block after `R`, in hexadecimal")]
     RegisterBlock,
-    /// A `status`, `tp`, `tsv`, `served`, `count`, `redact` or `module` line that does not follow its grammar.
+    /// A `status`, `tp`, `tsv`, `served`, `skipped`, `count`, `redact` or `module` line that does not follow its grammar.
     #[error(transparent)]
     Text(#[from] TextError),
     /// A `tp` line that belongs to nothing.
@@ -103,6 +104,7 @@ struct Parts {
     /// The place of each variable among the others.
     variables: HashMap<VariableNumber, usize>,
     served: HashMap<(TracepointNumber, Address), Served>,
+    skipped: HashMap<(TracepointNumber, Address), u64>,
 }
 
 /// The header is the file's first line.
@@ -132,7 +134,9 @@ impl Description {
         }
         description.tracepoints = parts.tracepoints.into_tracepoints();
         for tracepoint in &mut description.tracepoints {
-            tracepoint.served = parts.served.remove(&tracepoint.definition.key());
+            let key = tracepoint.definition.key();
+            tracepoint.served = parts.served.remove(&key);
+            tracepoint.skipped = parts.skipped.remove(&key).unwrap_or(0);
         }
         description.text = text;
         description
@@ -173,6 +177,12 @@ impl Description {
                 let (by, keys) = served::parse(rest)?;
                 let served = &mut parts.served;
                 served.extend(keys.into_iter().map(|key| (key, by.clone())));
+            }
+            b"skipped" => {
+                for (key, hits) in skipped::parse(rest)? {
+                    let sum = parts.skipped.entry(key).or_default();
+                    *sum = sum.saturating_add(hits);
+                }
             }
             b"count" => self.counts.push(AggregateLine::parse(rest)?),
             b"redact" => self.redactions.extend(&Redactions::parse_line(rest)?),
@@ -278,7 +288,7 @@ impl Description {
     }
 
     /// Writes a description from what it is to say, in GDB's order: `R`, `tdesc`, `status`, `tsv`, `tp`, then
-    /// our `served`, `count`, `redact` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
+    /// our `served`, `skipped`, `count`, `redact` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
     /// address, because GDB numbers them again, from the last to the first.
     ///
     /// # Errors
@@ -326,12 +336,17 @@ impl Description {
         let mut tracepoints: Vec<&Tracepoint> = parts.tracepoints.iter().collect();
         tracepoints.sort_by_key(|tracepoint| std::cmp::Reverse(tracepoint.definition.key()));
         let mut served: BTreeMap<&Served, Vec<_>> = BTreeMap::new();
+        let mut skipped = Vec::new();
         for Tracepoint {
             definition,
             usage,
             served: by,
+            skipped: hits,
         } in tracepoints
         {
+            if *hits > 0 {
+                skipped.push((definition.key(), *hits));
+            }
             if let Some(by) = by {
                 served.entry(by).or_default().push(definition.key());
             }
@@ -343,6 +358,9 @@ impl Description {
             for line in served::lines(served, &keys, MAX_LINE) {
                 put(line, &|| "what served a tracepoint".to_owned())?;
             }
+        }
+        for line in skipped::lines(&skipped, MAX_LINE) {
+            put(line, &|| "the hits that were skipped".to_owned())?;
         }
         for (key, table) in &parts.aggregates {
             for line in AggregateLine::lines(*key, table, MAX_LINE) {

@@ -58,6 +58,7 @@ mod register_set;
 #[cfg(target_os = "linux")]
 mod run;
 mod served;
+mod skipped;
 mod span;
 #[cfg(target_os = "linux")]
 mod spool;

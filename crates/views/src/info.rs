@@ -27,6 +27,9 @@ pub struct Info {
     /// How the run stood when the file was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<StatusInfo>,
+    /// Hits that made no frame, because the run limited how often tracepoints may make one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<u64>,
     /// The tracepoints, one for each (number, address), in the file's order.
     pub tracepoints: Vec<TracepointInfo>,
     /// The trace state variables, in the file's order.
@@ -127,6 +130,9 @@ pub struct TracepointInfo {
     /// How often it was hit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hits: Option<u64>,
+    /// How many of the hits made no frame, because the run limited how often it may make one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<u64>,
     /// How many bytes its frames took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<u64>,
@@ -217,6 +223,11 @@ impl Info {
             byte_order: file.byte_order().to_string(),
             architecture: architecture_name(file),
             status: description.status().map(|status| (&status.fields).into()),
+            skipped: told(
+                (description.tracepoints().iter())
+                    .map(|tracepoint| tracepoint.skipped)
+                    .fold(0, u64::saturating_add),
+            ),
             tracepoints: description.tracepoints().iter().map(Into::into).collect(),
             variables: description.variables().iter().map(Into::into).collect(),
             modules: description.modules().iter().map(Into::into).collect(),
@@ -245,6 +256,11 @@ impl Info {
         // Strings, numbers and lists of them always serialise.
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// A number of hits that were skipped, where there are any.
+fn told(skipped: u64) -> Option<u64> {
+    (skipped > 0).then_some(skipped)
 }
 
 impl From<&StatusFields> for StatusInfo {
@@ -299,6 +315,7 @@ impl From<&Tracepoint> for TracepointInfo {
                 cmds: as_written(&definition.source.commands),
             },
             hits: tracepoint.usage.map(|usage| usage.hits),
+            skipped: told(tracepoint.skipped),
             usage: tracepoint.usage.map(|usage| usage.bytes),
             mechanism: tracepoint
                 .served

@@ -129,6 +129,7 @@ fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
             definition,
             usage: None,
             served: None,
+            skipped: 0,
         }],
         ..DescriptionParts::default()
     })?;

@@ -197,6 +197,7 @@ impl CollectedFile<'_> {
                 definition: definition.clone(),
                 usage: usage(at),
                 served: None,
+                skipped: 0,
             })
             .collect();
         tell_as_gdb_takes(&mut tracepoints, &self.registers.layout);

@@ -107,6 +107,7 @@ fn describe<S: FrameStore>(experiment: &Experiment<S>) -> Description {
             let definition = tracepoint.definition().clone();
             Tracepoint {
                 usage: Some(tracepoint.usage()),
+                skipped: tracepoint.skipped(),
                 served: experiment
                     .last_served(definition.address)
                     .map(tracewire_experiment::Served::told),

@@ -131,6 +131,7 @@ fn description(
             },
             usage: None,
             served: None,
+            skipped: 0,
         }],
         ..DescriptionParts::default()
     })?)

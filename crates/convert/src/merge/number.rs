@@ -184,6 +184,7 @@ impl Numbering {
             definition,
             usage,
             served,
+            skipped,
         } in tracepoints
         {
             let definition = self.with_new_variables(file, definition)?;
@@ -195,6 +196,7 @@ impl Numbering {
                 definition,
                 usage: usage.filter(|_| counts),
                 served: served.clone(),
+                skipped: if counts { *skipped } else { 0 },
             });
         }
         for old in order {
@@ -226,6 +228,7 @@ impl Numbering {
                 let Some(known) = self.tracepoints.get_mut(*at) else {
                     continue;
                 };
+                known.skipped = known.skipped.saturating_add(place.skipped);
                 known.usage = match (known.usage, place.usage) {
                     (Some(one), Some(other)) => Some(TracepointUsage {
                         hits: one.hits.saturating_add(other.hits),

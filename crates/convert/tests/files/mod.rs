@@ -110,6 +110,7 @@ pub fn parts(
                 definition,
                 usage: None,
                 served: None,
+                skipped: 0,
             })
             .collect(),
         ..DescriptionParts::default()

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::finding::{Fault, Place};
 use tracewire_arch::RegisterLayout;
 use tracewire_model::{Address, Status, TracepointNumber};
-use tracewire_tracefile::raw::parse_served;
+use tracewire_tracefile::raw::{parse_served, parse_skipped};
 use tracewire_tracefile::{MAX_LINE, Module, RegisterBlockLine, TraceFile};
 
 pub(super) fn check(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
@@ -104,6 +104,13 @@ fn check_line(
             let unknown = keys.into_iter().filter(|key| !defined.contains(key));
             unknown
                 .for_each(|(number, address)| report(Fault::ServedUndefined { number, address }));
+        }
+        b"skipped" => {
+            let all = parse_skipped(rest).unwrap_or_default();
+            let unknown = all.into_iter().filter(|(key, _)| !defined.contains(key));
+            unknown.for_each(|((number, address), _)| {
+                report(Fault::SkippedUndefined { number, address });
+            });
         }
         b"module" => {
             if let Ok(Module { start, end, .. }) = Module::parse(rest)

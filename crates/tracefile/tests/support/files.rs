@@ -114,10 +114,13 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
             option::of(text()),
         ),
         option::of((any::<u64>(), any::<u64>())),
-        option::of(("[a-z ]{1,40}", option::of("[a-zé: ]{1,40}"))),
+        (
+            option::of(("[a-z ]{1,40}", option::of("[a-zé: ]{1,40}"))),
+            any::<u64>(),
+        ),
     );
     (numbers, rest).prop_map(move |((address, enabled, step_count, pass_count), rest)| {
-        let (kind, condition, actions, step_actions, source, usage, served) = rest;
+        let (kind, condition, actions, step_actions, source, usage, (served, skipped)) = rest;
         let (at, cond, commands, marker, frame, own_condition, own_location, span) = source;
         Tracepoint {
             definition: TracepointDefinition {
@@ -146,6 +149,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
             },
             usage: usage.map(|(hits, bytes)| TracepointUsage { hits, bytes }),
             served: served.map(|(mechanism, reason)| Served { mechanism, reason }),
+            skipped,
         }
     })
 }

@@ -194,6 +194,10 @@ fn tracepoints(text: &mut String, info: &Info) {
                 .map_or_else(String::new, |why| format!(": {}", cell(why)));
             what.push(format!("by {}{why}", cell(mechanism)));
         }
+        if let Some(skipped) = tracepoint.skipped {
+            let hits = count(skipped, "hit");
+            what.push(format!("{hits} skipped: the run limited its frames"));
+        }
         let mut first = vec![tracepoint.number.to_string()];
         first.resize(what.len(), String::new());
         rows.add_row([
