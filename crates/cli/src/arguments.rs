@@ -336,6 +336,10 @@ pub struct RecordArguments {
     /// End the run with so many frames, of all processes
     #[arg(long, value_name = "N", conflicts_with = "circular")]
     pub max_frames: Option<std::num::NonZeroU64>,
+    /// Let each tracepoint make so many frames at most: 1000/s, 10/min, 1/h; 1000/s:1,3 is for tracepoints 1 and 3. Hits that come too soon
+    /// are skipped and counted. May be given several times
+    #[arg(long, value_name = "N/s[:NUMBERS]", value_parser = crate::rate::parse)]
+    pub rate: Vec<crate::rate::RateArgument>,
     #[command(flatten)]
     pub types: crate::types::TypeArguments,
     #[command(flatten)]

@@ -24,6 +24,7 @@ mod process_id;
 mod progress;
 mod proxy;
 mod qemu;
+mod rate;
 mod record;
 mod redaction;
 mod repair;

@@ -116,6 +116,10 @@ fn tell(tally: &Tally, file: Option<&FramesFile>) {
     lost(tally.too_long, "they were too long");
     lost(tally.without_stack, "their threads had no stack left");
     lost(tally.torn, "they were never finished");
+    if tally.skipped > 0 {
+        let hits = count(tally.skipped, "hit");
+        say(format_args!("{hits} skipped, for --rate"));
+    }
     if tally.given_up > 0 {
         let frames = count(tally.given_up, "frame");
         say(format_args!("{frames} made room for newer ones"));

@@ -51,6 +51,7 @@ impl BufferSize {
 pub struct Counters {
     frames: AtomicU64,
     bytes: AtomicU64,
+    skipped: AtomicU64,
     aggregates: Mutex<Arc<Aggregates>>,
 }
 
@@ -68,6 +69,16 @@ impl Counters {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many hits made no frame so far, because their tracepoints have rates: as it was when the recorder looked last.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_skipped(&self, hits: u64) {
+        self.skipped.store(hits, Ordering::Relaxed);
     }
 
     /// What has been counted: as it was at most a second ago while the program runs, and all of it when the recorder has ended.

@@ -9,6 +9,7 @@ use tracewire_script::{Excessive, ScriptError};
 use tracewire_target_linux::Event;
 use tracewire_tracefile::{LineError, WriteError};
 
+use crate::limits::RateError;
 use crate::out_of_memory::OutOfMemory;
 use crate::report::{Report, program_words};
 
@@ -33,6 +34,9 @@ pub enum RecordError {
     /// ([`Recorder::confirm`](crate::Recorder::confirm)).
     #[error("{}", lines(.0))]
     Excessive(Vec<Excessive>),
+    /// A tracepoint cannot have the rate that is given for it.
+    #[error(transparent)]
+    Rate(#[from] RateError),
     /// The process cannot be traced, or tracing it failed.
     #[error(transparent)]
     Target(#[from] tracewire_target_linux::Error),

@@ -20,6 +20,8 @@ pub struct RecordingHandler<'r> {
     pub(crate) markers: &'r BTreeMap<Address, Vec<MarkerValue>>,
     /// Whether something is counted.
     pub(crate) is_counting: bool,
+    /// Whether tracepoints have rates.
+    pub(crate) has_rates: bool,
     /// When what has been counted is made known next.
     pub(crate) next_aggregates: &'r mut Instant,
 }
@@ -30,7 +32,7 @@ impl HitHandler for RecordingHandler<'_> {
     }
 
     fn looks_around(&self) -> bool {
-        self.is_counting
+        self.is_counting || self.has_rates
     }
 
     /// The tables are read while the program adds to them; no thread waits.
@@ -44,7 +46,12 @@ impl HitHandler for RecordingHandler<'_> {
                 .counters()
                 .set_aggregates(aggregates);
         }
-        self.experiment.look_around()
+        let looked = self.experiment.look_around();
+        if self.has_rates {
+            let counters = self.experiment.store().counters();
+            counters.set_skipped(self.experiment.skipped());
+        }
+        looked
     }
 
     fn stops_at(&mut self, address: Address, thread: &mut dyn StoppedThread) -> bool {

@@ -32,10 +32,11 @@ mod upstream;
 
 pub use buffer::{Aggregates, BufferSize, Counters};
 pub use error::RecordError;
+pub use limits::RateError;
 pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use processes::{Observers, RecordedPart, RunReport};
 pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};
 pub use stop::{Stop, StopHandle};
-pub use tracewire_experiment::Mechanism;
+pub use tracewire_experiment::{FrameRate, FrameRateError, FrameRates, Mechanism};
 pub use tracewire_target_linux::StopTimes;

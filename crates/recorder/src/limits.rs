@@ -1,7 +1,11 @@
-//! What ends a run of itself: so many frames.
+//! What limits a run: so many frames in all, and so many a second of each tracepoint.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracewire_experiment::FrameRates;
+use tracewire_model::TracepointNumber;
+use tracewire_script::Script;
 
 use crate::stop::{Stop, StopHandle};
 
@@ -37,5 +41,36 @@ impl FrameLimit {
 
     pub const fn most(&self) -> u64 {
         self.most
+    }
+}
+
+/// A rate that a tracepoint cannot have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RateError {
+    /// No tracepoint has the number.
+    #[error("a rate is for tracepoint {0}, and the script has none of that number")]
+    Unknown(TracepointNumber),
+    /// The tracepoint measures calls.
+    #[error(
+        "tracepoint {0} measures calls, whose entries and ends belong together, and takes no rate; name the tracepoints that \
+         have one (--rate 1000/s:1,2)"
+    )]
+    Span(TracepointNumber),
+}
+
+/// Looks whether the tracepoints of a script can have these rates.
+pub fn check_rates(rates: &FrameRates, script: &Script) -> Result<(), RateError> {
+    for tracepoint in &script.tracepoints {
+        if tracepoint.span.is_some() && rates.of(tracepoint.number).is_some() {
+            return Err(RateError::Span(tracepoint.number));
+        }
+    }
+    let known = |number: &TracepointNumber| {
+        let mut tracepoints = script.tracepoints.iter();
+        tracepoints.any(|tracepoint| tracepoint.number == *number)
+    };
+    match rates.named().find(|number| !known(number)) {
+        Some(number) => Err(RateError::Unknown(number)),
+        None => Ok(()),
     }
 }

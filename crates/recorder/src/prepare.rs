@@ -185,6 +185,7 @@ impl Prepared {
         };
         let mut experiment = Experiment::new(options, buffer);
         experiment.set_mechanism(request.mechanism);
+        experiment.limit_rates(request.rates.clone());
         experiment.set_register_layout(registers.layout());
         for variable in variables {
             experiment.define_variable(variable.clone());

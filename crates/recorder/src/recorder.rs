@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules, is_pattern};
-use tracewire_experiment::{InstallError, Mechanism};
+use tracewire_experiment::{FrameRates, InstallError, Mechanism};
 use tracewire_expr::CollectLimits;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
@@ -20,7 +20,7 @@ use tracewire_tracefile::RunWriter;
 
 use crate::buffer::BufferSize;
 use crate::error::RecordError;
-use crate::limits::FrameLimit;
+use crate::limits::{FrameLimit, check_rates};
 use crate::observer::Observer;
 use crate::priority::Priority;
 use crate::processes::{self, Observers, RunReport};
@@ -71,6 +71,7 @@ pub(crate) struct RecordOptions {
     pub expiry: Option<Duration>,
     /// What all processes of the run share.
     pub frame_limit: Option<FrameLimit>,
+    pub rates: FrameRates,
     pub mechanism: Mechanism,
     pub pending: bool,
     pub keep_going: bool,
@@ -238,6 +239,12 @@ impl Recorder {
         self
     }
 
+    /// Limits how often tracepoints make frames, in each process. Hits that come more often are counted.
+    pub fn rates(&mut self, rates: FrameRates) -> &mut Self {
+        self.options.rates = rates;
+        self
+    }
+
     /// What serves tracepoints. Otherwise jumps where they can be, else traps.
     pub fn mechanism(&mut self, mechanism: Mechanism) -> &mut Self {
         self.options.mechanism = mechanism;
@@ -320,6 +327,7 @@ impl Recorder {
     /// # Errors
     /// When the run cannot begin, or ends in an error: [`RecordError`] says what is left.
     pub fn record(self, observer: &mut dyn Observer) -> Result<Report, RecordError> {
+        check_rates(&self.options.rates, &self.options.script)?;
         self.begin_to_expire()?;
         let start = match self.start {
             Start::Process(start) => start,
@@ -363,6 +371,7 @@ impl Recorder {
         folder: RunWriter,
         observers: &dyn Observers,
     ) -> Result<RunReport, RecordError> {
+        check_rates(&self.options.rates, &self.options.script)?;
         self.begin_to_expire()?;
         let Start::Process(first) = self.start else {
             return Err(RecordError::StubAlone);

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{
-    Experiment, FrameStore as _, InstallError, MarkerValue, Missing, PadTarget, StartError,
+    Experiment, FrameRates, FrameStore as _, InstallError, MarkerValue, Missing, PadTarget,
+    StartError,
 };
 use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_fail_point::fail_point;
@@ -40,6 +41,9 @@ pub struct Recording<'o> {
     markers: BTreeMap<Address, Vec<MarkerValue>>,
     /// Whether a tracepoint counts something.
     is_counting: bool,
+    /// Whether a tracepoint has a rate, of those that are there.
+    has_rates: bool,
+    rates: FrameRates,
     next_aggregates: Instant,
     settings: StatusFields,
     past: PastTracepoints,
@@ -93,8 +97,10 @@ impl<'o> Recording<'o> {
             past: PastTracepoints::default(),
             markers: BTreeMap::new(),
             is_counting: false,
+            has_rates: false,
             next_aggregates: Instant::now(),
             keep_going: options.keep_going(),
+            rates: options.rates,
             stop_notes: options.script.settings.stop_notes,
             ever_placed: false,
             duration: options.duration,
@@ -205,6 +211,7 @@ impl<'o> Recording<'o> {
             experiment: &mut self.experiment,
             markers: &self.markers,
             is_counting: self.is_counting,
+            has_rates: self.has_rates,
             next_aggregates: &mut self.next_aggregates,
         };
         (&mut self.process, handler)
@@ -395,6 +402,8 @@ impl<'o> Recording<'o> {
         }
         self.is_counting = (self.experiment.tracepoints())
             .any(|tracepoint| !tracepoint.definition().counting.aggregates.is_empty());
+        self.has_rates = (self.experiment.tracepoints())
+            .any(|tracepoint| self.rates.of(tracepoint.definition().number).is_some());
         if self.experiment.is_running() {
             if let Err(errors) = self.experiment.install(&mut self.process) {
                 self.not_installed(errors);

@@ -319,6 +319,7 @@ impl FileParts {
         );
         // No code runs in the program but its own.
         experiment.set_mechanism(Mechanism::Trap);
+        experiment.limit_rates(options.rates.clone());
         experiment.set_register_layout(self.layout.clone());
         experiment.set_address_form(self.address_form);
         for variable in variables {

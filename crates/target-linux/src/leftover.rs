@@ -47,6 +47,8 @@ pub struct Tally {
     pub without_stack: u64,
     /// Given up for newer ones.
     pub given_up: u64,
+    /// Hits that pads made no frames of, because their tracepoints have rates.
+    pub skipped: u64,
 }
 
 impl Leftover {
@@ -92,6 +94,7 @@ impl Leftover {
             too_long: losses.too_long,
             without_stack,
             given_up: losses.dropped,
+            skipped: shared.all_skipped(),
         }
     }
 }

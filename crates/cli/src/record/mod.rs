@@ -112,6 +112,7 @@ fn configure(
         .duration(arguments.duration)
         .expire(arguments.expire)
         .max_frames(arguments.max_frames)
+        .rates(crate::rate::together(&arguments.rate))
         .mechanism(arguments.mechanism.map(Into::into).unwrap_or_default())
         .pending(arguments.pending)
         .keep_going(arguments.keep_going)

@@ -17,8 +17,8 @@ use tracewire_views::words;
 use super::few::tell;
 use super::live::{AllCounters, Live};
 use super::report::{
-    Tone, add_hits, ending_words, error_words, hits_words, quoted, say, tell_event, tell_losses,
-    tell_released, warn,
+    Tone, add_hits, ending_words, error_words, hits_words, quoted, say, skipped_words, tell_event,
+    tell_losses, tell_released, tell_skipped, warn,
 };
 use super::signals::{Signals, Watch};
 use super::{configure, live_of};
@@ -152,10 +152,11 @@ impl Everyone {
             state.progress = Progress::begin(move |elapsed| {
                 counters.with(|all| {
                     format!(
-                        "{}, {}, {}, {} s  (^C ends the run)",
+                        "{}, {}, {}{}, {} s  (^C ends the run)",
                         words::count(all.len() as u64, "process"),
                         words::count(all.iter().map(|one| one.frames()).sum(), "frame"),
                         words::bytes(all.iter().map(|one| one.bytes()).sum()),
+                        skipped_words(all.iter().map(|one| one.skipped()).sum()),
                         elapsed.as_secs(),
                     )
                 })
@@ -292,6 +293,9 @@ impl Summary<'_> {
         });
         tell(lines, self.verbose, "processes", say);
         for part in parts {
+            tell_skipped(&part.report, self.verbose, |text| {
+                say(format_args!("process {}: {text}", part.process));
+            });
             tell_losses(&part.report, self.verbose, |text| {
                 warn(format_args!("process {}: {text}", part.process));
             });

@@ -173,12 +173,21 @@ impl Teller {
         }
         self.progress = Progress::begin(move |elapsed| {
             format!(
-                "{}, {}, {} s  (^C ends the run)",
+                "{}, {}{}, {} s  (^C ends the run)",
                 words::count(counters.frames(), "frame"),
                 words::bytes(counters.bytes()),
+                skipped_words(counters.skipped()),
                 elapsed.as_secs(),
             )
         });
+    }
+}
+
+/// Hits that were skipped so far, for a line of counts.
+pub fn skipped_words(skipped: u64) -> String {
+    match skipped {
+        0 => String::new(),
+        hits => format!(", {} skipped", words::count(hits, "hit")),
     }
 }
 
@@ -329,6 +338,27 @@ pub fn tell_losses(report: &Report, verbose: bool, mut print: impl FnMut(String)
     );
 }
 
+/// Says how many hits made no frame because of `--rate`.
+pub fn tell_skipped(report: &Report, verbose: bool, print: impl FnMut(String)) {
+    let mut sums: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
+    for tracepoint in &report.tracepoints {
+        let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
+        let (skipped, all) = sums.entry(tracepoint.definition.number.0).or_default();
+        *skipped += tracepoint.skipped;
+        *all += hits;
+    }
+    let skipped = sums.iter().filter(|(_, (skipped, _))| *skipped > 0);
+    let lines = skipped.map(|(number, (skipped, all))| {
+        format!("tracepoint {number}: {skipped} of {all} hits were skipped, for --rate")
+    });
+    tell(
+        lines,
+        verbose,
+        "tracepoints had hits that were skipped",
+        print,
+    );
+}
+
 /// Says how many children ran without the tracepoints that were in the program when it made them.
 pub fn tell_released(children: u64) {
     let were = if children == 1 { "was" } else { "were" };
@@ -433,6 +463,7 @@ impl Summary<'_> {
             None => ", kept in no file".to_owned(),
         };
         say(format_args!("{frames}{place}; hits: {}", self.hits()));
+        tell_skipped(report, self.verbose, say);
         tell_losses(report, self.verbose, warn);
         tell_released(report.released_children);
         let lines = report.pending.iter().map(|pending| {

@@ -29,7 +29,7 @@ int main (int argc, char **argv)
 }
 "#;
 
-fn counts() -> Built {
+pub fn counts() -> Built {
     Built::new(COUNTS, &["-O1", "-pthread"])
 }
 

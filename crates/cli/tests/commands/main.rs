@@ -25,6 +25,7 @@ mod opened;
 mod out_of_memory;
 mod processes;
 mod progress;
+mod rates;
 mod record;
 mod redaction;
 mod registers;
