@@ -7,11 +7,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_expr::ExpressionError;
-use tracewire_model::{Address, FrameNumber, ThreadId};
+use tracewire_model::{Address, FrameNumber, ThreadId, Tracepoint};
 use tracewire_tracefile::{Frame, GrowingFile, RunFolder, Search, TraceFile};
 use tracewire_views::{
     AggregateView, Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, folded,
-    gdb_commands, table, words,
+    gdb_commands, skipped_hits, table, words,
 };
 
 use crate::Answer;
@@ -249,6 +249,9 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     write_aggregates(&mut output, &aggregates, arguments.json)?;
     output.flush()?;
     drop(progress);
+    if arguments.frame.is_none() && !arguments.json {
+        tell_skipped(file.description().tracepoints(), wanted);
+    }
     if shown == 0 && aggregates.is_empty() {
         message!("tracewire: no frame to show: the file holds {frames}");
         return Ok(if frames == 0 && range.start == 0 && wanted.is_none() {
@@ -258,6 +261,17 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         });
     }
     Ok(Answer::Yes)
+}
+
+/// Says how many hits made no frame: of one tracepoint, or of all.
+pub fn tell_skipped<'t>(
+    tracepoints: impl IntoIterator<Item = &'t Tracepoint>,
+    wanted: Option<i32>,
+) {
+    let all = skipped_hits(tracepoints);
+    for one in all.filter(|one| wanted.is_none_or(|wanted| one.number.0 == wanted)) {
+        message!("tracewire: {one}");
+    }
 }
 
 /// Writes the stacks of frames, each once and how many frames have it, and gives how many stacks there were.

@@ -145,6 +145,10 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     }
     look::write_aggregates(&mut output, &aggregates, arguments.json)?;
     output.flush()?;
+    if !arguments.json {
+        let all = (opened.iter()).flat_map(|(_, file, _)| file.description().tracepoints());
+        look::tell_skipped(all, wanted);
+    }
     if shown == 0 && aggregates.is_empty() {
         message!("tracewire: no frame to show");
         return Ok(Answer::No);

@@ -58,6 +58,7 @@ mod place_cache;
 mod program;
 mod register;
 mod row;
+mod skipped;
 mod span;
 mod stack;
 mod state;
@@ -80,5 +81,6 @@ pub use info::{
 pub use markers::{ElfInfo, MarkerInfo};
 pub use program::{Program, ProgramError, ProgramFiles, ReadFiles};
 pub use row::FrameRow;
+pub use skipped::{SkippedHits, skipped_hits};
 pub use stack::{Stack, StackEntry, folded};
 pub use typed::{TypedRow, TypedValue, ValueShape};

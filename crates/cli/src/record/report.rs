@@ -11,7 +11,7 @@ use tracewire_recorder::{
     Counters, Ending, Installed, Observer, RecordError, RecordEvent, Report, Stop, program_words,
 };
 use tracewire_script::{Pending, Placed, ResolveWarning, Script};
-use tracewire_views::{taken_for_another, words};
+use tracewire_views::{skipped_hits, taken_for_another, words};
 
 use super::few::{TOLD, once_each, tell};
 use super::live::Live;
@@ -340,19 +340,9 @@ pub fn tell_losses(report: &Report, verbose: bool, mut print: impl FnMut(String)
 
 /// Says how many hits made no frame because of `--rate`.
 pub fn tell_skipped(report: &Report, verbose: bool, print: impl FnMut(String)) {
-    let mut sums: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
-    for tracepoint in &report.tracepoints {
-        let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
-        let (skipped, all) = sums.entry(tracepoint.definition.number.0).or_default();
-        *skipped += tracepoint.skipped;
-        *all += hits;
-    }
-    let skipped = sums.iter().filter(|(_, (skipped, _))| *skipped > 0);
-    let lines = skipped.map(|(number, (skipped, all))| {
-        format!("tracepoint {number}: {skipped} of {all} hits were skipped, for --rate")
-    });
+    let tracepoints = skipped_hits(&report.tracepoints);
     tell(
-        lines,
+        tracepoints,
         verbose,
         "tracepoints had hits that were skipped",
         print,

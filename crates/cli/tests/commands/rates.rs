@@ -1,9 +1,12 @@
 //! `--rate`: what is kept and what is skipped is what the program has done by its own count.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
 use serde_json::Value;
 
 use crate::limits::counts;
-use crate::support::{Built, Ran};
+use crate::support::{Built, Ran, tracewire};
 
 /// A rate of three frames, as no test takes an hour.
 const THREE: &str = "3/h";
@@ -155,6 +158,23 @@ fn each_tracepoint_has_its_own_rate_for_all_of_its_places() {
             "{mechanism}"
         );
         assert_eq!([1, 2, 4].map(|number| frames_of(&built, number)), [3, 1, 1]);
+        // Who looks at the frames is told what they are a part of.
+        let skipped = [
+            "tracewire: tracepoint 1: 1997 of 2000 hits were skipped, for --rate",
+            "tracewire: tracepoint 2: 999 of 1000 hits were skipped, for --rate",
+            "tracewire: tracepoint 4: 499 of 500 hits were skipped, for --rate",
+        ];
+        built.run(&["show", "out.tf"]).code(0).says(&skipped);
+        let of_one = built.run(&["show", "--tracepoint", "2", "out.tf"]).code(0);
+        assert!(!of_one.stderr.contains("tracepoint 1"), "{}", of_one.stderr);
+        of_one.says(&[skipped[1]]);
+        let frame = built.run(&["show", "--frame", "0", "out.tf"]).code(0);
+        assert!(!frame.stderr.contains("skipped"), "{}", frame.stderr);
+        let text = built.run(&["info", "out.tf"]).code(0).stdout;
+        assert!(
+            text.contains("499 hits skipped: the run limited its frames"),
+            "{text}"
+        );
     }
 }
 
@@ -242,6 +262,10 @@ fn processes_have_the_rate_each_for_itself() {
             "tracepoint 1: 597 of 600 hits were skipped, for --rate",
             "tracepoint 1: 497 of 500 hits were skipped, for --rate",
         ]);
+        built
+            .run(&["show", mechanism])
+            .code(0)
+            .says(&["tracepoint 1: 1094 of 1100 hits were skipped, for --rate"]);
     }
 }
 
@@ -268,4 +292,129 @@ fn rates_that_cannot_be_are_refused_before_the_program_runs() {
     let options = ["--rate", "1/h:1", "-t", "work : n", "-t", "span work : n"];
     record(&built, &options, &["1", "10"]).code(0);
     assert_eq!(told(&built.info(), 1), (10, 9));
+}
+
+/// One place of the tracepoint has a jump. The other has a trap: its first instruction is short, a jump leads behind it, and the bytes after
+/// it would have a punned jump lead into the program.
+#[test]
+fn a_jump_and_a_trap_share_the_rate_of_their_tracepoint() {
+    let built = Built::new(
+        "#include <stdio.h>\n\
+         __attribute__ ((noinline)) long part_one (long n)\n\
+         { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n) : \"memory\"); return n; }\n\
+         __asm__ (\".text\\n.globl part_two\\n.type part_two, @function\\npart_two: nop\\n1: .byte 0, 0, 0, 0\\n\"\n\
+                  \"dec %edi\\njns 1b\\nret\\n.size part_two, . - part_two\\n\");\n\
+         int main (void)\n\
+         { static char touched[16]; long n;\n\
+           for (n = 0; n < 1000; n++)\n\
+             { part_one (n);\n\
+               __asm__ volatile (\"xor %%edi, %%edi\\n\\tcall part_two\" : : \"a\" (touched) : \"rdi\", \"memory\", \"cc\"); }\n\
+           printf (\"%ld\\n\", n); return 0; }\n",
+        &["-O1", "-mno-red-zone"],
+    );
+    let done = record(&built, &["--rate", THREE, "-t", "part_*"], &[]).code(0);
+    assert_eq!(own_count(&done), 1000);
+    let info = built.info();
+    let all = info["tracepoints"].as_array().expect("a list");
+    let is_trap: Vec<bool> = all.iter().map(|one| one["mechanism"] == "trap").collect();
+    assert!(
+        is_trap.contains(&true) && is_trap.contains(&false),
+        "{all:?}"
+    );
+    assert!(all.iter().all(|one| one["hits"] == 1000), "{all:?}");
+    assert_eq!(told(&info, 1), (2000, 1997));
+    assert_eq!(frames_of(&built, 1), 3);
+}
+
+/// What is known of a place does not go with its library.
+#[test]
+fn hits_in_a_library_that_is_closed_stay_counted() {
+    let built = Built::new(
+        "#include <dlfcn.h>\n#include <stdio.h>\n\
+         int main (void)\n\
+         { long count = 0;\n\
+           for (int round = 0; round < 3; round++)\n\
+             { void *library = dlopen (\"./part.so\", RTLD_NOW);\n\
+               long (*part) (long) = (long (*) (long)) dlsym (library, \"part\");\n\
+               for (long n = 0; n < 200; n++, count++) part (n);\n\
+               dlclose (library); }\n\
+           printf (\"%ld\\n\", count); return 0; }\n",
+        &["-O1", "-ldl"],
+    );
+    built.compile(
+        "part.so",
+        "__attribute__ ((noinline)) long part (long n)\n\
+         { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n) : \"memory\"); return n; }\n",
+        &["-O1", "-shared", "-fPIC"],
+    );
+    for mechanism in MECHANISMS {
+        let options = [
+            "--mechanism",
+            mechanism,
+            "--rate",
+            THREE,
+            "--pending",
+            "-t",
+            "part : n",
+        ];
+        let done = record(&built, &options, &[]).code(0);
+        assert_eq!(own_count(&done), 600);
+        assert_eq!(told(&built.info(), 1), (600, 597), "{mechanism}");
+        assert_eq!(frames_of(&built, 1), 3);
+    }
+}
+
+/// The counts are in the memory of the program, and outlive a Tracewire that is killed.
+#[test]
+fn a_rescue_knows_what_a_killed_recording_has_skipped() {
+    let built = Built::new(
+        "#include <stdio.h>\n\
+         __attribute__ ((noinline)) long work (long n)\n\
+         { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n) : \"memory\"); return n; }\n\
+         int main (void)\n\
+         { if (getchar () == EOF) return 1;\n\
+           for (long n = 0; n < 5000; n++) work (n);\n\
+           puts (\"done\"); fflush (stdout);\n\
+           return getchar () == EOF ? 0 : 1; }\n",
+        &["-O1"],
+    );
+    let mut program = Command::new(&built.program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let process = program.id().to_string();
+    let mut recorder = tracewire()
+        .current_dir(built.folder.path())
+        .args([
+            "record",
+            "-o",
+            "out.tf",
+            "--mechanism",
+            "jump",
+            "--rate",
+            THREE,
+        ])
+        .args(["-t", "work : n", "-p", &process])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tracewire runs");
+    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
+    let mut said = said.lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("by ")));
+    let mut input = program.stdin.take().expect("stdin");
+    input.write_all(b"x").expect("written");
+    let output = BufReader::new(program.stdout.take().expect("stdout"));
+    assert_eq!(
+        output.lines().map_while(Result::ok).next().as_deref(),
+        Some("done")
+    );
+    recorder.kill().expect("killed");
+    recorder.wait().expect("ended");
+    built
+        .run(&["rescue", "-p", &process, "-o", "rest.tf"])
+        .code(0)
+        .says(&["4997 hits skipped, for --rate"]);
+    drop(input);
+    assert!(program.wait().expect("ended").success());
 }
