@@ -111,6 +111,39 @@ fn threads_of_a_program_behind_gdbserver_are_recorded() {
     assert_eq!(end, [Some("6570")], "{frames:#?}");
 }
 
+/// Behind a stub each hit is a stop; what is skipped is not read there, and is counted all the same.
+#[test]
+fn hits_behind_a_stub_keep_to_a_rate() {
+    need!("cc", "gdbserver");
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = linux_program(folder.path());
+    let stub = gdbserver(&program);
+    let output = folder.path().join("out.tf");
+    let ended = run(&[
+        "record",
+        "--rate",
+        "3/h:1",
+        "-t",
+        "work : n",
+        "-t",
+        "finish : total",
+        "-o",
+        output.to_str().expect("UTF-8"),
+        "--upstream",
+        &stub.address(),
+    ]);
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    let skipped = "tracepoint 1: 57 of 60 hits were skipped, for --rate";
+    assert!(errors.contains(skipped), "{errors}");
+    assert_clean(&output);
+    let frames = shown(&output, None);
+    let of = |tracepoint: u64| {
+        let frames = frames.iter();
+        frames.filter(move |frame| frame["tracepoint"] == tracepoint)
+    };
+    assert_eq!((of(1).count(), of(2).count()), (3, 1), "{frames:#?}");
+}
+
 #[test]
 fn a_stub_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().expect("a directory");
