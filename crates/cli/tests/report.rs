@@ -330,6 +330,15 @@ fn a_page_of_counts_alone_has_their_tables_and_no_hits() {
 }
 
 #[test]
+fn a_page_says_how_many_hits_were_skipped() {
+    let shop = Shop::build();
+    #[rustfmt::skip]
+    shop.tracewire(&["record", "--rate", "1/h", "-t", "charge : line", "-o", "run.tf", "--", "./shop", "31"]);
+    let page = shop.report(&["run.tf"]);
+    assert!(page.contains("30 skipped"), "{}", words(&page));
+}
+
+#[test]
 fn a_page_of_several_processes_has_the_hits_of_all() {
     let shop = Shop::build();
     shop.record(&["--follow-forks"], "run", &["20", "3"]);

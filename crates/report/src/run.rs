@@ -107,6 +107,8 @@ pub(crate) struct TracepointReport {
     /// Where its hits were, most of them first.
     pub(crate) place: Option<String>,
     pub(crate) hits: u64,
+    /// How many more hits made no frame, because the run limited how often it may make one.
+    pub(crate) skipped: u64,
     /// Whether it has aggregates, which count hits that have no frame.
     pub(crate) has_counts: bool,
     /// Hits in equal stretches of the run's time.
@@ -399,6 +401,7 @@ fn asked(parts: &[RunPart<'_>]) -> BTreeMap<i32, TracepointReport> {
             one.is_disabled |= !info.enabled;
             one.pass_count = one.pass_count.max(info.pass_count);
             one.mechanisms.extend(info.mechanism);
+            one.skipped = one.skipped.saturating_add(info.skipped.unwrap_or(0));
             if let Some(location) = info.source.at {
                 add(&mut one.locations, location);
             }

@@ -153,6 +153,7 @@ fn asked_row(tracepoint: &TracepointReport) -> Markup {
                 } @else {
                     (grouped(tracepoint.hits))
                 }
+                @if tracepoint.skipped > 0 { div.faint { (grouped(tracepoint.skipped)) " skipped" } }
             }
         }
     }
