@@ -40,7 +40,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tracewire_recorder::out_of_memory;
-use tracewire_views::words;
 
 use arguments::{Arguments, Command};
 
@@ -75,9 +74,7 @@ fn main() -> ExitCode {
         Ok(Answer::No) => ExitCode::from(1),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // What is wrong is reported with words of the file that it is wrong with.
-            let shown = words::printable_lines(&format!("{error:#}"));
-            message!("tracewire: {shown}");
+            message!("tracewire: {error:#}");
             ExitCode::from(2)
         }
     }

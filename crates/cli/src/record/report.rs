@@ -15,6 +15,7 @@ use tracewire_views::{skipped_hits, taken_for_another, words};
 
 use super::few::{TOLD, once_each, tell};
 use super::live::Live;
+use crate::message;
 use crate::progress::Progress;
 
 /// How many locations of one tracepoint are listed one by one.
@@ -30,8 +31,7 @@ pub fn say(message: impl std::fmt::Display) {
 
 /// Says something that the user should look at.
 pub fn warn(message: impl std::fmt::Display) {
-    let style = anstyle::AnsiColor::Yellow.on_default();
-    message!("tracewire: {style}warning:{style:#} {message}");
+    message::write_warning(&message.to_string());
 }
 
 /// Names the commands of a script that have no part in a recording.
@@ -102,7 +102,8 @@ fn where_it_is(placed: &Placed) -> String {
     } else {
         ", disabled"
     };
-    format!("{}{state}", placed.location)
+    let location = words::printable(&placed.location.to_string());
+    format!("{location}{state}")
 }
 
 /// Says what serves tracepoints that have been put in.
@@ -149,8 +150,8 @@ fn pending(pending: &[Pending], verbose: bool, print: impl FnMut(String)) {
 /// Says what is left out at some addresses.
 pub fn resolve_warnings(warnings: &[ResolveWarning], verbose: bool, print: impl FnMut(String)) {
     let warnings = once_each(warnings.iter().map(|warning| {
-        let words = format!("{}: {}", warning.place, warning.message);
-        (words, warning.address)
+        let text = format!("{}: {}", warning.place, warning.message);
+        (words::printable(&text), warning.address)
     }));
     tell(warnings, verbose, "warnings", print);
 }

@@ -211,3 +211,65 @@ fn a_program_with_leaksanitizer_is_warned_of() {
     let done = plain.record("trace work\n", &[]).code(0);
     assert!(!done.stderr.contains(WARNING), "{}", done.stderr);
 }
+
+/// Names of debug information are hostile, too: they neither drive the terminal nor make a line that looks like one of ours.
+#[test]
+fn names_of_a_program_do_not_reach_the_terminal_as_they_are() {
+    let source = r#"
+__attribute__ ((noinline)) int other (void) { asm volatile (""); return 7; }
+__attribute__ ((noinline)) int length_name (int seen) {
+    int lostXname = other ();
+    asm volatile ("" : : "r" (lostXname));
+    seen += other ();
+    return seen + other ();
+}
+int main (void) { return length_name (1) == 0; }
+"#;
+    let built = Built::new(source, &["-O2"]);
+    let program = built.path("program");
+    let mut bytes = std::fs::read(&program).expect("the program");
+    let rename = |bytes: &mut [u8], old: &[u8], new: &[u8]| {
+        assert_eq!(old.len(), new.len());
+        let places = (0..bytes.len() - old.len()).filter(|at| bytes[*at..].starts_with(old));
+        let places: Vec<usize> = places.collect();
+        assert!(!places.is_empty());
+        for at in places {
+            bytes[at..at + new.len()].copy_from_slice(new);
+        }
+    };
+    rename(&mut bytes, b"lostXname", b"l\n\x1b[31m\rs");
+    rename(&mut bytes, b"length_name", b"f\n\x1b[31m\rok\x08");
+    std::fs::write(&program, bytes).expect("written");
+    let done = built
+        .run(&[
+            "record",
+            "-t",
+            "program.c:7: $locals",
+            "-o",
+            "out.tf",
+            "--",
+            "./program",
+        ])
+        .code(0);
+    assert_plain(&done);
+    done.says(&[r"l\n\u{1b}[31m\rs: optimized out"]);
+    for looked in [
+        "show out.tf",
+        "info out.tf",
+        "list ./program",
+        "find out.tf --where seen==1",
+    ] {
+        let arguments: Vec<&str> = looked.split(' ').collect();
+        assert_plain(&built.run(&arguments));
+    }
+}
+
+fn assert_plain(ran: &Ran) {
+    for text in [&ran.stdout, &ran.stderr] {
+        let other = text.chars().find(|one| one.is_control() && *one != '\n');
+        assert_eq!(other, None, "{text:?}");
+        for line in text.lines() {
+            assert!(!line.starts_with(r"\u{1b}"), "{text}");
+        }
+    }
+}
