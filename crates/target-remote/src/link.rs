@@ -150,6 +150,7 @@ impl Link {
             if is_last {
                 return Ok(None);
             }
+            self.flush()?;
             // What a stub sends that is no packet does not prolong the wait.
             let left = deadline.saturating_duration_since(Instant::now());
             if !self.wait_readable(left)? {
@@ -160,7 +161,7 @@ impl Link {
         }
     }
 
-    /// The next message of what has been read.
+    /// The next message of what has been read. Its acknowledgement is queued.
     fn take(&mut self) -> Result<Option<Message>, RemoteError> {
         let mut rest = self.input.get(self.start..).unwrap_or_default();
         let before = rest.len();
@@ -194,8 +195,8 @@ impl Link {
         }
         let refused = self.connection.output().iter();
         self.refused += refused.filter(|byte| **byte == NAK).count();
+        // The acknowledgement of a packet goes with the next request. A stub is woken once then, and not twice.
         self.drain();
-        self.flush()?;
         if matches!(message, Ok(Some(_))) {
             self.refused = 0;
         } else if self.refused > MOST_REFUSED {

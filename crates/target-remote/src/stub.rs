@@ -201,6 +201,15 @@ impl Stub {
         }
     }
 
+    /// Sends what is held back for the next request: the acknowledgement of the last packet. It is to be called before somebody waits
+    /// for something else than the stub's next packet.
+    ///
+    /// # Errors
+    /// When the connection has failed.
+    pub fn flush(&mut self) -> Result<(), RemoteError> {
+        self.talk.link.flush()
+    }
+
     /// Whether something has been read that was not looked at.
     #[must_use]
     pub fn has_input(&self) -> bool {

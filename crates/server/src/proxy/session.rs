@@ -125,6 +125,10 @@ impl<'p> Session<'p> {
         } else {
             PollFlags::empty()
         };
+        if self.proxy.lost.is_none() {
+            let flushed = self.proxy.target.stub_mut().flush();
+            self.check(flushed);
+        }
         let mut descriptors = vec![PollFd::new(self.client.descriptor(), client)];
         if self.proxy.lost.is_none() {
             let stub = self.proxy.stub().as_fd();

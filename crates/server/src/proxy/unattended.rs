@@ -33,6 +33,7 @@ pub(super) fn receive(reception: &mut Reception<'_>, proxy: &mut Proxy) -> io::R
 fn run(proxy: &mut Proxy, connected: &UnixStream) -> Result<(), RemoteError> {
     while proxy.running.is_some() {
         if !proxy.stub().has_input() {
+            proxy.target.stub_mut().flush()?;
             let mut descriptors = [
                 PollFd::new(connected.as_fd(), PollFlags::POLLIN),
                 PollFd::new(proxy.stub().as_fd(), PollFlags::POLLIN),
