@@ -204,13 +204,16 @@ is a breakpoint there, which is gone over without a debugger. The symbols are th
 names. Libraries of the program are not looked into.
 
 PROCESSES
-  With several -p, --name or --follow-forks, each process has a trace file of its own, PID.tf in the folder that -o names. show, info, \
+  With several -p, with options that choose processes (--name), or with --follow-forks, each process has a trace file of its own, PID.tf in the folder that -o names. show, info, \
 check and convert take the folder as a whole; GDB takes each file.
 
   --follow-forks records children by fork from their first instruction on, and a program that a process becomes from its first \
 instruction on, as a file of its own (PID-2.tf). A place that such a program does not have is reported, and it is recorded without. The \
 first program must have all places, unless --pending is given: with -- sh -c 'a | b' they are in programs that come later. The run ends \
 when all processes have ended. A child that has no frames has no file.
+
+  --name, --user, --cgroup, --unit and --container choose processes; of different options, all must fit. With --later, those that start \
+during the run are recorded, too. They are found within a tenth of a second.
 
 PRIVACY
   What has the name of a secret (password, token, cookie, api_key, private_key and the like) is not recorded: variables, parameters, \
@@ -251,12 +254,14 @@ Examples:
   tracewire record -t 'work : n' --live --json -p 1234 | jq .values
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234
   tracewire record -t 'ngx_http_process_request : $args' --name nginx --follow-forks -o run
+  tracewire record -t 'copy_file : /s path' --name backup --later --live
   tracewire record -t 'main : $args' --follow-forks --pending -o run -- sh -c './a | ./b'
   tracewire record -t 'isr : state' -o run.tf --upstream localhost:1234 --elf firmware.elf";
 
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("target").required(true).multiple(true))]
 #[command(group = clap::ArgGroup::new("destination").required(true).multiple(true))]
+#[command(group = clap::ArgGroup::new("selected").multiple(true))]
 pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
@@ -282,9 +287,8 @@ pub struct RecordArguments {
     /// Attach to this process; may be given several times
     #[arg(short, long, value_name = "PID", group = "target", value_parser = crate::process_id::parse)]
     pub pid: Vec<u32>,
-    /// Attach to every process of this name that runs now; may be given several times
-    #[arg(long, value_name = "NAME", group = "target")]
-    pub name: Vec<String>,
+    #[command(flatten)]
+    pub selection: crate::selection::SelectionArguments,
     /// Record the processes that the program makes, and the programs that they become, each in a trace file of its own
     #[arg(long, conflicts_with = "upstream")]
     pub follow_forks: bool,
@@ -294,7 +298,7 @@ pub struct RecordArguments {
         value_name = "ADDRESS",
         group = "target",
         value_parser = upstream_address,
-        conflicts_with_all = ["pid", "name", "program"]
+        conflicts_with_all = ["pid", "selected", "program"]
     )]
     pub upstream: Option<ConnectionAddress>,
     /// With --upstream: the program, where the stub does not name it; may be given several times
@@ -349,7 +353,7 @@ pub struct RecordArguments {
     #[command(flatten)]
     pub redaction: crate::redaction::RedactionArguments,
     /// The program to run, and its arguments
-    #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., conflicts_with_all = ["pid", "name"], value_hint = ValueHint::CommandWithArguments)]
+    #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., conflicts_with_all = ["pid", "selected"], value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
 }
 

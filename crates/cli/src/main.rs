@@ -31,6 +31,7 @@ mod repair;
 mod report;
 mod rescue;
 mod seal;
+mod selection;
 mod serve;
 mod several;
 mod shell;

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use tracewire_model::ThreadId;
+use tracewire_recorder::ProcessSelection;
+
 /// How many processes of a name are given.
 const TOLD: usize = 5;
 
@@ -18,8 +21,10 @@ pub fn parse(text: &str) -> Result<u32, String> {
     if text.is_empty() || text.chars().all(|c| c.is_ascii_digit() || c == '-') {
         return Err(message);
     }
-    let found = processes(text);
-    let told: Vec<String> = found.iter().take(TOLD).map(u32::to_string).collect();
+    let mut selection = ProcessSelection::default();
+    // Without /proc there is nothing to propose.
+    let found = selection.name(text).running().unwrap_or_default();
+    let told: Vec<String> = found.iter().take(TOLD).map(ThreadId::to_string).collect();
     let more = if found.len() > TOLD { ", …" } else { "" };
     let _ = match found.len() {
         0 => write!(
@@ -34,42 +39,6 @@ pub fn parse(text: &str) -> Result<u32, String> {
         ),
     };
     Err(message)
-}
-
-/// The processes of this name that run now and can be traced, by rising number.
-pub fn named(name: &str) -> Vec<u32> {
-    let mut found = processes(name);
-    // Parts of the kernel, and processes that have ended, have no program.
-    found.retain(|id| {
-        let program = std::fs::read_link(format!("/proc/{id}/exe"));
-        *id != std::process::id()
-            && !program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-    });
-    found
-}
-
-/// The processes that have this name, or whose program's file has it, by rising number.
-fn processes(name: &str) -> Vec<u32> {
-    // The kernel keeps 15 bytes of a name.
-    let kept = name.as_bytes().get(..15).unwrap_or(name.as_bytes());
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let mut found: Vec<u32> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let id = entry.file_name().to_str()?.parse().ok()?;
-            let told = std::fs::read(entry.path().join("comm")).ok()?;
-            let program = || {
-                let program = std::fs::read_link(entry.path().join("exe")).ok()?;
-                (program.file_name()? == name).then_some(())
-            };
-            let is_named = told.strip_suffix(b"\n").unwrap_or(&told) == kept;
-            (is_named || program().is_some()).then_some(id)
-        })
-        .collect();
-    found.sort_unstable();
-    found
 }
 
 #[cfg(test)]
@@ -87,11 +56,13 @@ mod tests {
         }
         let message = parse("no-such-program-runs").expect_err("a name");
         assert!(message.contains("pgrep"), "{message}");
-        let own = std::fs::read_to_string("/proc/self/comm").expect("a name");
-        let message = parse(own.trim_end()).expect_err("a name");
-        assert!(
-            message.contains(&std::process::id().to_string()) || message.contains('…'),
-            "{message}"
-        );
+        let mut process = std::process::Command::new("cat");
+        process.stdin(std::process::Stdio::piped());
+        let mut process = process.spawn().expect("it starts");
+        let message = parse("cat").expect_err("a name");
+        let id = process.id().to_string();
+        process.kill().expect("killed");
+        process.wait().expect("it ends");
+        assert!(message.contains(&id) || message.contains('…'), "{message}");
     }
 }

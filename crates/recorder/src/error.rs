@@ -104,6 +104,15 @@ pub enum RecordError {
     /// A stub's program is to be recorded beside others.
     #[error("the program of a stub is recorded alone")]
     StubAlone,
+    /// Processes that are selected are to be recorded as one.
+    #[error("processes that are selected are recorded into a folder: use record_processes")]
+    SelectionAlone,
+    /// There is no process to record.
+    #[error("none of the selected processes runs now")]
+    NoneSelected,
+    /// The processes that run cannot be read.
+    #[error("cannot read /proc: {0}")]
+    Processes(io::Error),
     /// A thread of our own cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

@@ -27,6 +27,7 @@ mod recorder;
 mod recording;
 mod registers;
 mod report;
+mod selection;
 mod stop;
 mod upstream;
 
@@ -37,6 +38,7 @@ pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use processes::{Observers, RecordedPart, RunReport};
 pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};
+pub use selection::ProcessSelection;
 pub use stop::{Stop, StopHandle};
 pub use tracewire_experiment::{FrameRate, FrameRateError, FrameRates, Mechanism};
 pub use tracewire_target_linux::StopTimes;

@@ -46,7 +46,9 @@ impl Prepared {
             return Err(RecordError::NoTracepoints);
         }
         let meanwhile = match origin {
-            Origin::Attached => run_meanwhile(process, stop, look(process, request)?)?,
+            Origin::Attached | Origin::Found => {
+                run_meanwhile(process, stop, look(process, request)?)?
+            }
             Origin::Started | Origin::Forked | Origin::Executed => None,
         };
         let has_run = meanwhile.is_some();

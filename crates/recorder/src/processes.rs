@@ -6,6 +6,8 @@
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
 
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{
@@ -19,7 +21,11 @@ use crate::out_of_memory::{self, OutOfMemory};
 use crate::recorder::{Origin, ProcessStart, RecordOptions, leave};
 use crate::recording::Recording;
 use crate::report::{Ending, Report};
+use crate::selection::Arrivals;
 use crate::stop::{Stop, StopHandle};
+
+/// How often it is looked for processes that have started.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Learns what happens to each of several processes. The events come from several threads.
 pub trait Observers: Sync {
@@ -65,6 +71,16 @@ struct Shared<'r> {
     report: Mutex<RunReport>,
 }
 
+/// A thread that records a process. Its error is one of starting a program.
+type RecordThread<'scope> = ScopedJoinHandle<'scope, Result<(), RecordError>>;
+
+fn join(thread: RecordThread<'_>) -> Result<(), RecordError> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 /// Records processes, each in a thread of its own.
 pub fn record(
     starts: Vec<ProcessStart>,
@@ -87,26 +103,16 @@ pub fn record(
     };
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for start in starts {
-            let shared = &shared;
-            let thread = std::thread::Builder::new()
-                .name("process".to_owned())
-                .spawn_scoped(scope, move || {
-                    out_of_memory::extend_stack();
-                    let recorded = shared.record(&start);
-                    lock(&shared.report).stops.add(&take_stop_times());
-                    recorded
-                })
-                .map_err(RecordError::Thread)?;
-            threads.push(thread);
+        let begun = shared.begin_threads(scope, starts, &mut threads);
+        if begun.is_err() {
+            shared
+                .stop
+                .stop(Stop::Asked("the run has failed".to_owned()));
         }
         for thread in threads {
-            match thread.join() {
-                Ok(result) => result?,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+            join(thread)?;
         }
-        Ok::<(), RecordError>(())
+        begun
     })?;
     let mut report = shared
         .report
@@ -134,6 +140,50 @@ struct Member<'r> {
 }
 
 impl<'r> Shared<'r> {
+    /// Begins to record processes, and those that start later until the run is stopped.
+    fn begin_threads<'scope>(
+        &'r self,
+        scope: &'scope Scope<'scope, 'r>,
+        starts: Vec<ProcessStart>,
+        threads: &mut Vec<RecordThread<'scope>>,
+    ) -> Result<(), RecordError> {
+        let mut known = Vec::new();
+        for start in starts {
+            known.extend(start.attached());
+            threads.push(self.begin_thread(scope, start)?);
+        }
+        let Some(selection) = self.options.later.clone() else {
+            return Ok(());
+        };
+        let mut arrivals = Arrivals::new(selection, &known);
+        while !self.stop.wait(LOOK) {
+            for process in arrivals.take().map_err(RecordError::Processes)? {
+                threads.push(self.begin_thread(scope, ProcessStart::Found(process))?);
+            }
+            for ended in threads.extract_if(.., |thread| thread.is_finished()) {
+                join(ended)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a process in a thread of its own.
+    fn begin_thread<'scope>(
+        &'r self,
+        scope: &'scope Scope<'scope, 'r>,
+        start: ProcessStart,
+    ) -> Result<RecordThread<'scope>, RecordError> {
+        std::thread::Builder::new()
+            .name("process".to_owned())
+            .spawn_scoped(scope, move || {
+                out_of_memory::extend_stack();
+                let recorded = self.record(&start);
+                lock(&self.report).stops.add(&take_stop_times());
+                recorded
+            })
+            .map_err(RecordError::Thread)
+    }
+
     /// Records a process and, if that is wanted, those that it makes. An error is one of starting a program.
     fn record(&'r self, start: &ProcessStart) -> Result<(), RecordError> {
         let priority = start.priority();
@@ -142,6 +192,13 @@ impl<'r> Shared<'r> {
             (Ok(begun), _) => begun,
             (Err(error), ProcessStart::Attach(process)) => {
                 self.failed(*process, None, error);
+                return Ok(());
+            }
+            (Err(error), ProcessStart::Found(process)) => {
+                // One that ends as soon as it is found leaves nothing to be recorded.
+                if !is_gone(*process) {
+                    self.failed(*process, None, error);
+                }
                 return Ok(());
             }
             (Err(error), ProcessStart::Spawn { .. }) => return Err(error),

@@ -26,6 +26,7 @@ use crate::priority::Priority;
 use crate::processes::{self, Observers, RunReport};
 use crate::recording::Recording;
 use crate::report::Report;
+use crate::selection::ProcessSelection;
 use crate::stop::StopHandle;
 use crate::upstream;
 
@@ -44,6 +45,7 @@ pub struct Recorder {
 #[derive(Debug)]
 enum Start {
     Process(ProcessStart),
+    Selected,
     Upstream {
         address: ConnectionAddress,
         options: StubOptions,
@@ -59,6 +61,8 @@ pub(crate) enum ProcessStart {
         arguments: Vec<OsString>,
     },
     Attach(ThreadId),
+    /// As `Attach`, of a process that has started during the run.
+    Found(ThreadId),
 }
 
 /// What is to be recorded.
@@ -82,6 +86,8 @@ pub(crate) struct RecordOptions {
     pub debug_files: Option<Arc<dyn DebugFileSource>>,
     pub names_folder: Option<PathBuf>,
     pub follow_forks: bool,
+    /// Which processes are recorded that start during the run.
+    pub later: Option<ProcessSelection>,
     /// What was read of files, for all processes of a run.
     pub read_files: ReadFiles,
 }
@@ -169,6 +175,13 @@ impl Recorder {
     #[must_use]
     pub fn attach(process: ThreadId) -> Self {
         Self::new(Start::Process(ProcessStart::Attach(process)))
+    }
+
+    /// Records processes of a selection, with [`record_processes`](Self::record_processes): those that run, which are named there, and
+    /// those that start later ([`record_later`](Self::record_later)).
+    #[must_use]
+    pub fn selected() -> Self {
+        Self::new(Start::Selected)
     }
 
     /// Records the program behind a GDB stub, with the symbols of these programs, else of the one that the stub names.
@@ -292,6 +305,13 @@ impl Recorder {
         self
     }
 
+    /// Which processes are recorded besides that start during a run of [`record_processes`](Self::record_processes). Such a run lasts
+    /// until it is stopped. A process is found within a tenth of a second; what it does before that is not seen.
+    pub fn record_later(&mut self, selection: ProcessSelection) -> &mut Self {
+        self.options.later = Some(selection);
+        self
+    }
+
     /// What is asked whether patterns are meant that have more than [`MOST_PLACES`](tracewire_script::MOST_PLACES) places, before
     /// anything is put in. It is called on another thread; a program that was attached to runs meanwhile. Otherwise they are an
     /// error.
@@ -331,6 +351,7 @@ impl Recorder {
         self.begin_to_expire()?;
         let start = match self.start {
             Start::Process(start) => start,
+            Start::Selected => return Err(RecordError::SelectionAlone),
             Start::Upstream {
                 address,
                 options,
@@ -364,7 +385,7 @@ impl Recorder {
     /// A process that cannot be recorded is reported, and the others are recorded.
     ///
     /// # Errors
-    /// When no process can be recorded; for a stub, whose program is recorded alone.
+    /// When no process can be recorded, or none is there and none may come; for a stub, whose program is recorded alone.
     pub fn record_processes(
         self,
         others: impl IntoIterator<Item = ThreadId>,
@@ -373,19 +394,31 @@ impl Recorder {
     ) -> Result<RunReport, RecordError> {
         check_rates(&self.options.rates, &self.options.script)?;
         self.begin_to_expire()?;
-        let Start::Process(first) = self.start else {
-            return Err(RecordError::StubAlone);
+        let mut starts = match self.start {
+            Start::Process(first) => vec![first],
+            Start::Selected => Vec::new(),
+            Start::Upstream { .. } => return Err(RecordError::StubAlone),
         };
-        let mut starts = vec![first];
         starts.extend(others.into_iter().map(ProcessStart::Attach));
+        if starts.is_empty() && self.options.later.is_none() {
+            return Err(RecordError::NoneSelected);
+        }
         processes::record(starts, self.options, self.stop, folder, observers)
     }
 }
 
 impl ProcessStart {
+    /// The process, where it is there already.
+    pub const fn attached(&self) -> Option<ThreadId> {
+        match self {
+            Self::Attach(process) | Self::Found(process) => Some(*process),
+            Self::Spawn { .. } => None,
+        }
+    }
+
     /// The tracer's priority until the recording has begun. A program that is started would inherit it.
     pub fn priority(&self) -> Option<Priority> {
-        matches!(self, Self::Attach(_)).then(Priority::raise)
+        matches!(self, Self::Attach(_) | Self::Found(_)).then(Priority::raise)
     }
 
     /// Starts the program or attaches to it.
@@ -394,6 +427,10 @@ impl ProcessStart {
             Self::Attach(process) => (
                 Process::attach(*process, Settings::default())?,
                 Origin::Attached,
+            ),
+            Self::Found(process) => (
+                Process::attach(*process, Settings::default())?,
+                Origin::Found,
             ),
             Self::Spawn { program, arguments } => (
                 Process::spawn(program, arguments, Settings::default())?,
@@ -410,6 +447,8 @@ pub enum Origin {
     Started,
     /// It ran before.
     Attached,
+    /// It has started during the run, and runs.
+    Found,
     /// A recorded process has made it. It stands, with a copy of that one's memory.
     Forked,
     /// It, or a child that shared the memory of a recorded process, has become another program, and stands before its first
@@ -425,7 +464,7 @@ impl Origin {
 
     /// Whether it was found during a run: what cannot be done with it is no error of the run.
     pub const fn is_followed(self) -> bool {
-        matches!(self, Self::Forked | Self::Executed)
+        matches!(self, Self::Found | Self::Forked | Self::Executed)
     }
 
     /// Whether its trace file is kept where it has no frames.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracewire_experiment::StoreError;
@@ -51,6 +51,8 @@ struct Held {
 #[derive(Clone, Debug, Default)]
 pub struct StopHandle {
     stop: Arc<Mutex<Option<Stop>>>,
+    /// Wakes who waits for the end.
+    ended: Arc<Condvar>,
     held: Arc<Mutex<Held>>,
     /// Of the processes that are recorded.
     interrupters: Arc<Mutex<Vec<Interrupter>>>,
@@ -61,7 +63,11 @@ pub struct StopHandle {
 impl StopHandle {
     /// Interrupts this process too from now on.
     pub(crate) fn watch(&self, interrupter: Interrupter) {
-        lock(&self.interrupters).push(interrupter.clone());
+        let mut interrupters = lock(&self.interrupters);
+        // Those of processes that have ended are of no use.
+        interrupters.retain(Interrupter::is_used);
+        interrupters.push(interrupter.clone());
+        drop(interrupters);
         if self.stopped().is_some() {
             interrupter.interrupt();
         }
@@ -70,6 +76,7 @@ impl StopHandle {
     /// Has the run end. The first reason counts.
     pub fn stop(&self, stop: Stop) {
         lock(&self.stop).get_or_insert(stop);
+        self.ended.notify_all();
         let interrupters = lock(&self.interrupters).clone();
         for interrupter in interrupters {
             interrupter.interrupt();
@@ -80,6 +87,16 @@ impl StopHandle {
     #[must_use]
     pub fn stopped(&self) -> Option<Stop> {
         lock(&self.stop).clone()
+    }
+
+    /// Waits until the run was asked to end, and no longer than this. Whether it was.
+    pub(crate) fn wait(&self, most: Duration) -> bool {
+        let stop = lock(&self.stop);
+        let waited = self
+            .ended
+            .wait_timeout_while(stop, most, |stop| stop.is_none());
+        let (stop, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        stop.is_some()
     }
 
     /// Has the run end when the program has run for so long from now on; of several programs, the first one that has begun.

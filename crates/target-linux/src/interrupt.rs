@@ -58,6 +58,12 @@ impl Drop for RunMark {
 pub struct Interrupter(pub(crate) Arc<Request>);
 
 impl Interrupter {
+    /// Whether there is still a process that could be interrupted, or another handle for it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// Asks for the end of the run and returns once the request has been seen. If no run is under way, the
     /// next one ends at once. The thread that runs the program may ask too, from a handler of hits: it sees the request
     /// before it waits again.

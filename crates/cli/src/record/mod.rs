@@ -8,7 +8,6 @@ mod report;
 pub mod signals;
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -31,7 +30,6 @@ use crate::arguments::RecordArguments;
 use crate::execution::elf_architecture;
 use crate::follow::Form;
 use crate::output::Output;
-use crate::process_id;
 use crate::progress::Progress;
 
 const NO_TRACEPOINTS: &str =
@@ -47,7 +45,7 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         script.settings.function_place = place.into();
     }
     if let Some(processes) = several_of(&arguments)? {
-        return processes::record(&arguments, script, &processes);
+        return processes::record(&arguments, script, processes);
     }
     let spawned = arguments.pid.is_empty() && arguments.upstream.is_none();
     let mut recorder = match &arguments.upstream {
@@ -56,7 +54,11 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
             arguments.elf.clone(),
             arguments.architecture,
         ),
-        None => recorder(&arguments.pid, &arguments.program)?,
+        None => match (arguments.pid.first(), arguments.program.as_slice()) {
+            (Some(pid), _) => Recorder::attach(ThreadId(*pid)),
+            (None, [program, words @ ..]) => Recorder::spawn(program, words),
+            (None, []) => anyhow::bail!("no program: expected -p PID, or -- PROGRAM ARGS…"),
+        },
     };
     configure(&mut recorder, &arguments, script)?;
     let live = live_of(&arguments, recorder.stop_handle())?;
@@ -76,19 +78,14 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     })
 }
 
-/// The processes to attach to, without any the program to start, where each is to have a trace file of its own.
-fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<u32>>> {
-    if arguments.name.is_empty() && arguments.pid.len() < 2 && !arguments.follow_forks {
+/// The processes to attach to, beside the program to start, where each is to have a trace file of its own.
+fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<ThreadId>>> {
+    let is_selected = arguments.selection.is_given();
+    if !is_selected && arguments.pid.len() < 2 && !arguments.follow_forks {
         return Ok(None);
     }
-    let mut all = arguments.pid.clone();
-    for name in &arguments.name {
-        let found = process_id::named(name);
-        if found.is_empty() {
-            anyhow::bail!("--name {name}: no process of this name runs now");
-        }
-        all.extend(found);
-    }
+    let mut all: Vec<ThreadId> = arguments.pid.iter().map(|id| ThreadId(*id)).collect();
+    all.extend(arguments.selection.running()?);
     let mut known = HashSet::new();
     all.retain(|id| known.insert(*id));
     Ok(Some(all))
@@ -145,14 +142,6 @@ fn live_of(arguments: &RecordArguments, stop: StopHandle) -> anyhow::Result<Live
         Form::Table
     };
     Ok(Live::wanted(form, arguments.types.rules()?, stop))
-}
-
-fn recorder(pids: &[u32], program: &[OsString]) -> anyhow::Result<Recorder> {
-    match (pids, program) {
-        ([pid, ..], _) => Ok(Recorder::attach(ThreadId(*pid))),
-        ([], [program, arguments @ ..]) => Ok(Recorder::spawn(program, arguments)),
-        ([], []) => anyhow::bail!("no program: expected -p PID, or -- PROGRAM ARGS…"),
-    }
 }
 
 /// The recorder of a program behind a stub.

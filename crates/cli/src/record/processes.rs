@@ -8,13 +8,13 @@ use anyhow::Context;
 use tempfile::TempDir;
 use tracewire_model::ThreadId;
 use tracewire_recorder::{
-    Observer, Observers, RecordError, RecordEvent, RecordedPart, RunReport, out_of_memory,
+    Observer, Observers, RecordError, RecordEvent, RecordedPart, Recorder, RunReport, out_of_memory,
 };
 use tracewire_script::Script;
 use tracewire_tracefile::{RunWriter, private};
 use tracewire_views::words;
 
-use super::few::tell;
+use super::few::{TOLD, tell};
 use super::live::{AllCounters, Live};
 use super::report::{
     Tone, add_hits, ending_words, error_words, hits_words, quoted, say, skipped_words, tell_event,
@@ -80,11 +80,17 @@ impl Folder {
 pub fn record(
     arguments: &RecordArguments,
     script: Script,
-    processes: &[u32],
+    processes: Vec<ThreadId>,
 ) -> anyhow::Result<Answer> {
-    let mut recorder = super::recorder(processes, &arguments.program)?;
-    let others = processes.get(1..).unwrap_or_default();
+    let mut recorder = match arguments.program.as_slice() {
+        [] => Recorder::selected(),
+        [program, words @ ..] => Recorder::spawn(program, words),
+    };
+    let expected = processes.len() + usize::from(!arguments.program.is_empty());
     configure(&mut recorder, arguments, script)?;
+    if arguments.selection.later {
+        recorder.record_later(arguments.selection.selection());
+    }
     let stop = recorder.stop_handle();
     let folder = Folder::new(arguments.output.as_deref())?;
     let writer = folder.create()?;
@@ -93,9 +99,11 @@ pub fn record(
     out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
     let watch = Watch::begin(signals, stop).context("cannot start a thread")?;
     live.begin_run(&folder.path);
-    let teller = Everyone::new(others.len() + 1, arguments.verbose, &live);
-    let others = others.iter().map(|process| ThreadId(*process));
-    let recorded = recorder.record_processes(others, writer, &teller);
+    let teller = Everyone::new(expected, arguments.verbose, &live);
+    if expected == 0 {
+        say("no such process runs now; those that start are recorded (^C ends the run)");
+    }
+    let recorded = recorder.record_processes(processes, writer, &teller);
     drop(teller);
     let shown_live = live.end();
     let report = recorded.map_err(|error| error_words(error, arguments.verbose))?;
@@ -134,6 +142,8 @@ struct State {
     /// Those of them that have begun, and those that will not.
     begun: HashSet<ThreadId>,
     failed: HashSet<ThreadId>,
+    /// How many have begun that were found later.
+    later: usize,
     said: HashSet<String>,
     counters: AllCounters,
     progress: Progress,
@@ -168,9 +178,23 @@ impl Everyone {
         }
     }
 
-    /// One of the processes that there are from the start has begun, or will not.
+    /// A process that was started or attached to has begun, or will not.
     fn note_start(&self, process: ThreadId, has_begun: bool) {
         let mut state = lock(&self.state);
+        if state.begun.len() + state.failed.len() >= state.expected {
+            if has_begun {
+                state.later += 1;
+                let _aside = state.progress.aside();
+                if state.later <= TOLD || self.verbose {
+                    say(format_args!(
+                        "process {process} has started, and is recorded"
+                    ));
+                } else if state.later == TOLD + 1 {
+                    say("more processes start; --verbose names them");
+                }
+            }
+            return;
+        }
         let is_new = if has_begun {
             state.begun.insert(process)
         } else {

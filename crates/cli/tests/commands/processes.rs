@@ -189,6 +189,109 @@ fn processes_are_selected_by_name_and_shown_as_they_come() {
         .says(&["no process of this name runs now"]);
 }
 
+/// Reads what a recording says, until this is said.
+fn hear(errors: &mut BufReader<std::process::ChildStderr>, said: &mut String, words: &str) {
+    while !said.contains(words) {
+        assert_ne!(errors.read_line(said).expect("read"), 0, "{said}");
+    }
+}
+
+#[test]
+fn processes_that_start_later_are_recorded_too() {
+    let name = format!("later-{}", std::process::id());
+    let built = Built::named(&name, OBEYS, &["-O1"]);
+    // Another program with the same function is not selected.
+    let other = Built::named("other", OBEYS, &["-O1"]);
+    for (mechanism, early) in [("jump", 0), ("trap", 2)] {
+        let (out, first) = (format!("{mechanism}-{early}"), obedient(&built, early));
+        let arguments = [
+            "--name",
+            &name,
+            "--later",
+            "--mechanism",
+            mechanism,
+            "-t",
+            "work : n",
+            "-o",
+            &out,
+        ];
+        let begins = match early {
+            0 => "those that start are recorded",
+            _ => "2 processes are recorded",
+        };
+        let (child, mut errors, mut said) = start(&mut record(&built, &arguments), begins);
+        let mut counted = obey(first);
+        for _ in 0..2 {
+            let strangers = obedient(&other, 1);
+            let later = obedient(&built, 2);
+            for id in numbers(&later) {
+                let words = format!("process {id} has started, and is recorded");
+                hear(&mut errors, &mut said, &words);
+            }
+            counted.extend(obey(later));
+            obey(strangers);
+        }
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(child.id().cast_signed()),
+            nix::sys::signal::Signal::SIGINT,
+        )
+        .expect("sent");
+        let done = finish(child, errors, said).code(0);
+        assert!(!done.stderr.contains("warning"), "{}", done.stderr);
+        let frames = built.run(&["show", &out, "--json"]).code(0).json();
+        assert_eq!(frames_of(&frames), counted, "{}", done.stderr);
+    }
+}
+
+#[test]
+fn processes_are_selected_by_user_and_control_group() {
+    let name = format!("chosen-{}", std::process::id());
+    let built = Built::named(&name, OBEYS, &["-O1"]);
+    let own = std::fs::read_to_string("/proc/self/cgroup").expect("the control groups");
+    let path = own.lines().find_map(|line| line.splitn(3, ':').nth(2));
+    let path = path.expect("a control group");
+    let user = nix::unistd::geteuid().to_string();
+    let user_name = nix::unistd::User::from_uid(nix::unistd::geteuid());
+    let user_name = user_name.expect("looked up").expect("a user").name;
+    for (more, is_chosen) in [
+        (["--user", user.as_str()], true),
+        (["--user", user_name.as_str()], true),
+        (["--cgroup", path], true),
+        (["--cgroup", "/no/such/group"], false),
+        (["--unit", "no-such-unit"], false),
+        (["--container", "0123456789ab"], false),
+        (["--user", "65533"], false),
+    ] {
+        let processes = obedient(&built, 1);
+        let arguments = ["--name", &name, more[0], more[1], "--live", "--json"];
+        let mut command = record(&built, &arguments);
+        command.args(["-t", "work : n"]);
+        if !is_chosen {
+            let ran = ran(command.output().expect("tracewire runs"));
+            ran.code(2)
+                .says(&["no such process runs now; --later waits for one"]);
+            obey(processes);
+            continue;
+        }
+        let (child, errors, said) = start(&mut command, "1 process is recorded");
+        let counted = obey(processes);
+        let done = finish(child, errors, said).code(0);
+        assert_eq!(frames_of(&done.json()), counted, "{more:?}");
+    }
+    built
+        .run(&[
+            "record",
+            "--user",
+            "no-such-user",
+            "-t",
+            "work",
+            "-o",
+            "none",
+        ])
+        .code(2)
+        .says(&["there is no such user"]);
+}
+
 #[test]
 fn a_process_that_cannot_be_recorded_leaves_the_others() {
     let built = Built::new(OBEYS, &["-O1"]);
