@@ -456,7 +456,7 @@ pub struct ShowArguments {
     /// Of an execution trace: memory before each instruction, by its address or a variable of --elf; may be given several times
     #[arg(long, value_name = "PLACE[,LEN]", value_parser = crate::execution::parse_place)]
     pub memory: Vec<crate::execution::MemoryPlace>,
-    /// The program, or one of its libraries; may be given several times
+    /// The program, one of its libraries, or a directory that has them, as /proc/PID/root of a container; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
     /// One JSON object a line instead of text
@@ -553,7 +553,7 @@ pub struct FindArguments {
     /// Start at this frame or instruction
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub from: u64,
-    /// The program, or one of its libraries; may be given several times
+    /// The program, one of its libraries, or a directory that has them, as /proc/PID/root of a container; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
     /// One JSON object a line: the frames as `show --json` gives them

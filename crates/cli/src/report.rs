@@ -56,7 +56,7 @@ pub struct ReportArguments {
     /// Leave source lines out
     #[arg(long)]
     pub no_source: bool,
-    /// The program, or one of its libraries; may be given several times
+    /// The program, one of its libraries, or a directory that has them, as /proc/PID/root of a container; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
     /// Show values by their members, as GDB does without pretty-printers

@@ -130,11 +130,13 @@ impl Modules {
     }
 
     fn add(&mut self, loaded: &LoadedModule, now: u64, warnings: &mut Vec<Warning>) {
-        if is_gone(loaded) {
-            warnings.push(Warning::ModuleReplaced {
+        match Whereabouts::of(loaded) {
+            Whereabouts::Here => {}
+            Whereabouts::Gone => warnings.push(Warning::ModuleReplaced {
                 path: loaded.path.clone(),
                 file: loaded.file.clone(),
-            });
+            }),
+            Whereabouts::OtherRoot(root) => warnings.push(Warning::OtherRoot(root)),
         }
         let id = if loaded.kind == ModuleKind::Vdso {
             // The kernel's own module has no file.
@@ -201,14 +203,38 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Whether the name of the program names it no longer, where the program itself looks: `/proc/PID/exe` does all the same.
-fn is_gone(loaded: &LoadedModule) -> bool {
-    let (Some(process), Ok(name)) = (loaded.file.parent(), loaded.path.strip_prefix("/")) else {
-        return false;
-    };
-    loaded.kind == ModuleKind::Executable
-        && loaded.file.ends_with("exe")
-        && identity(&process.join("root").join(name)) != identity(&loaded.file)
+/// Where the file of a program is.
+#[derive(PartialEq, Eq, Debug)]
+enum Whereabouts {
+    /// Where its name says.
+    Here,
+    /// Where its name says, seen from this root of the process: that of a container.
+    OtherRoot(PathBuf),
+    /// Its name names it no longer: it was deleted or replaced. `/proc/PID/exe` names it all the same.
+    Gone,
+}
+
+impl Whereabouts {
+    fn of(loaded: &LoadedModule) -> Self {
+        let (Some(process), Ok(name)) = (loaded.file.parent(), loaded.path.strip_prefix("/"))
+        else {
+            return Self::Here;
+        };
+        let own = identity(&loaded.file);
+        let is_program = loaded.kind == ModuleKind::Executable && loaded.file.ends_with("exe");
+        if !is_program || identity(&loaded.path) == own {
+            return Self::Here;
+        }
+        let root = process.join("root");
+        // The kernel may name it from our root, where nothing but the process has it mounted.
+        let inside = std::fs::read_link(&root).ok();
+        let inside = inside.and_then(|root| loaded.path.strip_prefix(root).ok());
+        let mut names = [Some(name), inside].into_iter().flatten();
+        match names.any(|name| identity(&root.join(name)) == own) {
+            true => Self::OtherRoot(root),
+            false => Self::Gone,
+        }
+    }
 }
 
 /// The file's own name, where that still names the file that is loaded; else the name by which the kernel gives it.

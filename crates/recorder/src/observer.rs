@@ -88,6 +88,8 @@ pub enum Warning {
     },
     /// A module's symbols, or parts of them, cannot be read.
     Symbols(String),
+    /// The program has a root directory of its own, where its files are: `/proc/PID/root`.
+    OtherRoot(PathBuf),
     /// The program has LeakSanitizer, which does not work under any tracer.
     LeakSanitizer,
     /// A pattern has very many places in what was loaded during the run, and is not set there.
@@ -128,6 +130,12 @@ impl fmt::Display for Warning {
                  what is recorded, copy that while the program runs, and name the copy with --elf",
                 path.display(),
                 file.display()
+            ),
+            Self::OtherRoot(root) => write!(
+                f,
+                "the program has a root directory of its own, as in a container: to show what is recorded, name that with --elf {}, or \
+                 a directory with copies of the program and its libraries",
+                root.display()
             ),
             Self::LeakSanitizer => f.write_str(
                 "the program has LeakSanitizer, which works under no tracer: if the run lasts until the program exits, it exits with \

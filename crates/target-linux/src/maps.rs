@@ -186,15 +186,21 @@ pub(crate) fn program_file(thread: Tid) -> (PathBuf, PathBuf) {
     (link, name)
 }
 
-/// A path as the process sees it, as we can open it.
+/// A path that the kernel gives of a file of the process, as we can open it. The path may begin at the root of the process, or at ours,
+/// and then name what is mounted for the process alone.
 pub(crate) fn seen_by(thread: Tid, path: &Path) -> PathBuf {
-    let seen =
-        PathBuf::from(format!("/proc/{thread}/root")).join(path.strip_prefix("/").unwrap_or(path));
+    let root = PathBuf::from(format!("/proc/{thread}/root"));
+    let seen = root.join(path.strip_prefix("/").unwrap_or(path));
     if seen.exists() {
-        seen
-    } else {
-        path.to_path_buf()
+        return seen;
     }
+    if !path.exists()
+        && let Ok(own) = fs::read_link(&root)
+        && let Ok(inside) = path.strip_prefix(own)
+    {
+        return root.join(inside);
+    }
+    path.to_path_buf()
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use tracewire_debuginfo::ModuleFile;
 use tracewire_model::{Address, Tracepoint, TracepointNumber};
 use tracewire_tracefile::TraceFile;
 
-use crate::program::{ProgramError, check_build_id, module_path, named_bias};
+use crate::program::{
+    ProgramError, ProgramFiles, by_kind, check_build_id, file_in, module_path, named_bias,
+};
 use crate::words::printable;
 
 /// The commands: `file` for a program at its own addresses, `add-symbol-file -o` for one that was moved and for
@@ -27,15 +29,19 @@ use crate::words::printable;
 pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<String, ProgramError> {
     let mut text = String::from("set confirm off\nset trust-readonly-sections on\n");
     let modules = file.description().modules();
+    let files = ProgramFiles::default();
+    let (directories, named) = by_kind(named, modules);
     if modules.is_empty() {
-        for path in named {
+        for path in &named {
             let program = ModuleFile::read(path)?;
             text.push_str(&load_program(path, named_bias(file, &program)?));
         }
     }
     for (index, module) in modules.iter().enumerate() {
         let named = named.first().filter(|_| index == 0);
-        let path = named.cloned().unwrap_or_else(|| module_path(module));
+        let copied = || Some(file_in(&directories, module, &files)?.path().to_owned());
+        let path = named.map(|path| path.to_path_buf()).or_else(copied);
+        let path = path.unwrap_or_else(|| module_path(module));
         if !path.is_absolute() && index > 0 {
             continue;
         }

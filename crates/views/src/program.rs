@@ -29,7 +29,8 @@ pub struct Program {
 /// Where the files of a program are, apart from what the trace file says.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramFiles {
-    /// Each takes the place of the module with its build id, else with its name, else of the program itself.
+    /// Each file takes the place of the module with its build id, else with its name, else of the program itself. A directory has
+    /// the files of modules at their own paths, as a container's root has, or by their names.
     pub named: Vec<PathBuf>,
     /// Where debug information can be had that is not on this machine.
     pub debug_files: Option<Arc<dyn DebugFileSource>>,
@@ -99,8 +100,8 @@ pub enum ProgramError {
 
 impl Program {
     /// Finds the program and the libraries. The `named` files come first: each takes the place of the module with
-    /// its build id, else with its name, else of the program itself. The other modules are read from where they
-    /// were, if their build ids are right.
+    /// its build id, else with its name, else of the program itself. The other modules are read from the `named` directories, or from
+    /// where they were, if their build ids are right.
     ///
     /// # Errors
     /// When a file that was named cannot be used.
@@ -130,7 +131,8 @@ impl Program {
             ));
         }
         let mut files: Vec<Option<ModuleFile>> = vec![None; modules.len()];
-        for path in &program_files.named {
+        let (directories, named) = by_kind(&program_files.named, modules);
+        for path in named {
             let named = program_files.read(path)?;
             if modules.is_empty() {
                 let bias = named_bias(file, &named)?;
@@ -150,7 +152,8 @@ impl Program {
         let mut own_files: HashMap<PathBuf, Option<ModuleFile>> = HashMap::new();
         for (module, named) in modules.iter().zip(files) {
             let own = module_path(module);
-            match named {
+            let copied = || file_in(&directories, module, &program_files);
+            match named.or_else(copied) {
                 Some(named) => usable.push((module, named)),
                 // The kernel's own module has no file.
                 None if !own.is_absolute() => {}
@@ -335,6 +338,33 @@ fn place_of(file: &ModuleFile, modules: &[Module]) -> usize {
         .position(same_build)
         .or_else(|| modules.iter().position(same_name))
         .unwrap_or(0)
+}
+
+/// What the user named: directories, where the modules are known that may be in them, and files.
+pub(crate) fn by_kind<'n>(
+    named: &'n [PathBuf],
+    modules: &[Module],
+) -> (Vec<&'n Path>, Vec<&'n Path>) {
+    let paths = named.iter().map(PathBuf::as_path);
+    paths.partition(|path| !modules.is_empty() && path.is_dir())
+}
+
+/// The file of a module in one of some directories: at its own path, or by its name.
+pub(crate) fn file_in(
+    directories: &[&Path],
+    module: &Module,
+    files: &ProgramFiles,
+) -> Option<ModuleFile> {
+    let own = module_path(module);
+    let inside = own.strip_prefix("/").ok()?;
+    let name = Path::new(own.file_name()?);
+    let mut found = directories
+        .iter()
+        .flat_map(|directory| [directory.join(inside), directory.join(name)])
+        .filter(|path| path.is_file())
+        // One that cannot be read is not the one that was traced.
+        .filter_map(|path| files.read(&path).ok());
+    found.find(|file| check_build_id(file, module).is_ok())
 }
 
 pub(crate) fn check_build_id(file: &ModuleFile, module: &Module) -> Result<(), ProgramError> {

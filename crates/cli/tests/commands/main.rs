@@ -3,6 +3,7 @@
 mod attach;
 mod bad_input;
 mod cache;
+mod containers;
 mod cut;
 mod damaged_programs;
 mod dataset;
