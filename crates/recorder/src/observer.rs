@@ -90,6 +90,8 @@ pub enum Warning {
     Symbols(String),
     /// The program has a root directory of its own, where its files are: `/proc/PID/root`.
     OtherRoot(PathBuf),
+    /// The program does not have the rights of the user that its file's set-user-ID bit gives.
+    RefusedUser(String),
     /// The program has LeakSanitizer, which does not work under any tracer.
     LeakSanitizer,
     /// A pattern has very many places in what was loaded during the run, and is not set there.
@@ -136,6 +138,11 @@ impl fmt::Display for Warning {
                 "the program has a root directory of its own, as in a container: to show what is recorded, name that with --elf {}, or \
                  a directory with copies of the program and its libraries",
                 root.display()
+            ),
+            Self::RefusedUser(user) => write!(
+                f,
+                "the program should run with the rights of {user} and does not, since it is traced by a user without such rights: run as \
+                 root, or start it by itself and attach as root with -p"
             ),
             Self::LeakSanitizer => f.write_str(
                 "the program has LeakSanitizer, which works under no tracer: if the run lasts until the program exits, it exits with \

@@ -59,6 +59,12 @@ impl Prepared {
             Some(looked) => looked,
             None => Expendable::wait(look(process, request)?)?,
         };
+        // One that was attached to may have given them up.
+        if matches!(origin, Origin::Started | Origin::Executed)
+            && let Some(user) = process.refused_user()
+        {
+            observer.event(RecordEvent::Warning(Warning::RefusedUser(user)));
+        }
         // What is not found may be in what cannot be read: that is reported first.
         for warning in warnings.drain(..) {
             observer.event(RecordEvent::Warning(warning));

@@ -1,9 +1,13 @@
 //! Attaching to a process that runs, and saying why it cannot be.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
+use nix::unistd::{Uid, User, geteuid};
 
 use crate::error::{Error, thread_id};
 use crate::maps::{ThreadStatus, threads};
@@ -114,9 +118,11 @@ pub(crate) fn refusal(process: Tid, thread: Tid, error: Errno) -> Error {
             .ok()
             .and_then(|status| status.number("Tgid"))
             .unwrap_or(tracer);
+        let name = fs::read(format!("/proc/{tracer}/comm")).unwrap_or_default();
         return Error::AlreadyTraced {
             process: id,
             tracer: thread_id(tracer),
+            name: OsStr::from_bytes(name.trim_ascii_end()).to_owned(),
         };
     }
     if error == Errno::EPERM || error == Errno::EACCES {
@@ -128,21 +134,72 @@ pub(crate) fn refusal(process: Tid, thread: Tid, error: Errno) -> Error {
     Error::system("ptrace(PTRACE_SEIZE)", thread, error)
 }
 
+/// Why this user may not trace a process, and what would help: the rules of ptrace(2), "Ptrace access mode checking".
 fn permission_hint(status: &ThreadStatus) -> String {
-    // SAFETY: geteuid cannot fail and touches nothing.
-    let own = unsafe { libc::geteuid() };
-    let owner = status.number("Uid").map(i32::cast_unsigned);
-    if let Some(owner) = owner.filter(|owner| *owner != own) {
-        return format!(
-            "it belongs to user {owner}, and this is user {own}; run as root or as that user"
-        );
+    let own = geteuid().as_raw();
+    let users = status.numbers("Uid");
+    let other = users.iter().copied().find(|user| *user != own);
+    if let Some(other) = other {
+        let (owner, user) = (user_name(other), user_name(own));
+        return format!("it belongs to {owner}, and this is {user}; run as root or as that user");
     }
-    match fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope") {
-        Ok(scope) if scope.trim() != "0" => format!(
-            "/proc/sys/kernel/yama/ptrace_scope is {}; run as root, or set it to 0",
-            scope.trim()
-        ),
-        _ => "the kernel refuses (it may have changed its user or capabilities); run as root"
-            .to_owned(),
+    let ours = ThreadStatus::read(std::process::id().cast_signed());
+    let ours = ours.map_or(0, |ours| ours.set("CapPrm"));
+    if status.set("CapPrm") & !ours != 0 {
+        return "it has capabilities that this user does not have; run as root".to_owned();
+    }
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    scope_words(scope.as_deref().unwrap_or("0").trim()).to_owned()
+}
+
+/// What Yama's setting says of who may trace (Documentation/admin-guide/LSM/Yama.rst of Linux).
+fn scope_words(scope: &str) -> &'static str {
+    match scope {
+        "1" => {
+            "only a parent may trace its process here (/proc/sys/kernel/yama/ptrace_scope is 1); run as root, start the program with \
+             record, or: sudo sysctl kernel.yama.ptrace_scope=0"
+        }
+        "2" => "only root may trace here (/proc/sys/kernel/yama/ptrace_scope is 2); run as root",
+        "3" => {
+            "nobody may trace until the machine is started again (/proc/sys/kernel/yama/ptrace_scope is 3)"
+        }
+        _ => {
+            "the kernel refuses: it has changed its user or its capabilities, or does not let itself be dumped; run as root"
+        }
+    }
+}
+
+fn user_name(user: u32) -> String {
+    match User::from_uid(Uid::from_raw(user)) {
+        Ok(Some(known)) => format!("{} (user {user})", known.name),
+        // Not every number has a name, and the number is enough.
+        Ok(None) | Err(_) => format!("user {user}"),
+    }
+}
+
+/// The user whose rights the program of a process should have by the set-user-ID bit of its file, and does not have.
+pub(crate) fn refused_user(process: Tid) -> Option<String> {
+    let file = fs::metadata(format!("/proc/{process}/exe")).ok()?;
+    let status = ThreadStatus::read(process).ok()?;
+    let effective = *status.numbers("Uid").get(1)?;
+    (file.mode() & libc::S_ISUID != 0 && file.uid() != effective).then(|| user_name(file.uid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_of_yama_has_its_way_out() {
+        assert!(scope_words("1").contains("sudo sysctl"));
+        assert!(scope_words("2").ends_with("run as root"));
+        assert!(scope_words("3").contains("nobody"));
+        assert!(scope_words("0").contains("dumped"));
+    }
+
+    #[test]
+    fn users_have_names_where_there_are_any() {
+        assert_eq!(user_name(0), "root (user 0)");
+        assert_eq!(user_name(4_000_000_000), "user 4000000000");
     }
 }

@@ -44,12 +44,17 @@ pub enum Error {
         reason: String,
     },
     /// Another tracer is at it.
-    #[error("process {process} is already traced by process {tracer}")]
+    #[error(
+        "process {process} is already traced by process {tracer} ({}), and a process has one tracer: detach that one first",
+        name.display()
+    )]
     AlreadyTraced {
         /// The process.
         process: ThreadId,
         /// Who traces it.
         tracer: ThreadId,
+        /// The tracer's name.
+        name: OsString,
     },
     /// A process that shares the memory may not be traced: what is put into the memory would end it.
     #[error("process {process} shares its memory with process {other}: {reason}")]

@@ -349,8 +349,8 @@ fn undo_interruption(width: Width, stopped: &Stopped) {
     let Ok(status) = ThreadStatus::read(stopped.id()) else {
         return;
     };
-    let pending = status.signals("SigPnd") | status.signals("ShdPnd");
-    if pending & !status.signals("SigBlk") == 0 {
+    let pending = status.set("SigPnd") | status.set("ShdPnd");
+    if pending & !status.set("SigBlk") == 0 {
         registers.rip = registers.rip.wrapping_sub(2);
         registers.rax = registers.orig_rax;
         let _ = stopped.set_registers(&registers);

@@ -112,8 +112,14 @@ impl ThreadStatus {
         self.field(name)?.split_whitespace().next()?.parse().ok()
     }
 
-    /// A field that holds a set of signals; bit n is signal n+1.
-    pub(crate) fn signals(&self, name: &str) -> u64 {
+    /// All numbers of a field.
+    pub(crate) fn numbers(&self, name: &str) -> Vec<u32> {
+        let words = self.field(name).unwrap_or_default().split_whitespace();
+        words.filter_map(|word| word.parse().ok()).collect()
+    }
+
+    /// A field that holds a set: of signals, where bit n is signal n+1, or of capabilities.
+    pub(crate) fn set(&self, name: &str) -> u64 {
         self.field(name)
             .and_then(|text| u64::from_str_radix(text, 16).ok())
             .unwrap_or(0)

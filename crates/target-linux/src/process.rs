@@ -163,6 +163,13 @@ impl Process {
         thread_id(self.tracee.threads.process())
     }
 
+    /// The user whose rights the program should have by the set-user-ID bit of its file, where it does not have them. The kernel gives them
+    /// to no program that is traced by a tracer without `CAP_SYS_PTRACE` (execve(2)), nor from a file system that is mounted `nosuid`.
+    #[must_use]
+    pub fn refused_user(&self) -> Option<String> {
+        attach::refused_user(self.tracee.threads.process())
+    }
+
     /// Where the main thread's stack ends; none where the kernel does not show it.
     #[must_use]
     pub fn stack_top(&self) -> Option<Address> {

@@ -404,7 +404,7 @@ impl Process {
             return false;
         }
         ThreadStatus::read(id).is_ok_and(|status| {
-            let handled = status.signals("SigCgt") | status.signals("SigIgn");
+            let handled = status.set("SigCgt") | status.set("SigIgn");
             handled & bit(info.si_signo) == 0
         })
     }
