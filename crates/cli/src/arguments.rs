@@ -292,6 +292,10 @@ pub struct RecordArguments {
     /// Record the processes that the program makes, and the programs that they become, each in a trace file of its own
     #[arg(long, conflicts_with = "upstream")]
     pub follow_forks: bool,
+    /// Record the first of several processes alone for so long: 30s, 5m. The others follow if it is well: neither killed, nor ended with
+    /// an error
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["upstream", "program"])]
+    pub canary: Option<std::time::Duration>,
     /// Record the program of a GDB stub: HOST:PORT, unix:PATH, or - for standard input and output
     #[arg(
         long,

@@ -11,6 +11,7 @@
 #![deny(missing_docs)]
 
 mod buffer;
+mod canary;
 mod describe;
 mod error;
 mod handler;
@@ -32,6 +33,7 @@ mod stop;
 mod upstream;
 
 pub use buffer::{Aggregates, BufferSize, Counters};
+pub use canary::{CanaryEvent, CanaryFailure};
 pub use error::RecordError;
 pub use limits::RateError;
 pub use observer::{Installed, Observer, RecordEvent, Warning};

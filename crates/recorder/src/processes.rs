@@ -5,9 +5,9 @@
 //! run, the files that were read, and the folder.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{
@@ -15,6 +15,7 @@ use tracewire_target_linux::{
 };
 use tracewire_tracefile::RunWriter;
 
+use crate::canary::{self, CanaryEvent, CanaryFailure};
 use crate::error::RecordError;
 use crate::observer::Observer;
 use crate::out_of_memory::{self, OutOfMemory};
@@ -34,6 +35,9 @@ pub trait Observers: Sync {
 
     /// A process is not recorded.
     fn failed(&self, process: ThreadId, parent: Option<ThreadId>, error: &RecordError);
+
+    /// A process goes first ([`Recorder::canary`](crate::Recorder::canary)).
+    fn canary(&self, process: ThreadId, event: CanaryEvent);
 }
 
 /// How a run of several processes went.
@@ -45,6 +49,8 @@ pub struct RunReport {
     pub failed: Vec<(ThreadId, RecordError)>,
     /// How long their threads were stopped.
     pub stops: StopTimes,
+    /// Why the others were not recorded, where the first one was not well.
+    pub canary_failure: Option<CanaryFailure>,
 }
 
 /// The part of one process.
@@ -69,6 +75,8 @@ struct Shared<'r> {
     folder: Mutex<RunWriter>,
     observers: &'r dyn Observers,
     report: Mutex<RunReport>,
+    /// When the tracepoints of the first process were in it.
+    first_begun: OnceLock<Instant>,
 }
 
 /// A thread that records a process. Its error is one of starting a program.
@@ -99,7 +107,9 @@ pub fn record(
             parts: Vec::new(),
             failed: Vec::new(),
             stops: StopTimes::default(),
+            canary_failure: None,
         }),
+        first_begun: OnceLock::new(),
     };
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -147,9 +157,16 @@ impl<'r> Shared<'r> {
         starts: Vec<ProcessStart>,
         threads: &mut Vec<RecordThread<'scope>>,
     ) -> Result<(), RecordError> {
-        let mut known = Vec::new();
+        let known: Vec<ThreadId> = starts.iter().filter_map(ProcessStart::attached).collect();
+        let mut starts = starts.into_iter();
+        if let Some(time) = self.options.canary
+            && starts.len() > 1
+            && let Some(first) = starts.next()
+            && !self.send_ahead(scope, first, time, starts.len(), threads)?
+        {
+            return Ok(());
+        }
         for start in starts {
-            known.extend(start.attached());
             threads.push(self.begin_thread(scope, start)?);
         }
         let Some(selection) = self.options.later.clone() else {
@@ -165,6 +182,47 @@ impl<'r> Shared<'r> {
             }
         }
         Ok(())
+    }
+
+    /// Records one process for a time. Whether the others are to follow.
+    fn send_ahead<'scope>(
+        &'r self,
+        scope: &'scope Scope<'scope, 'r>,
+        first: ProcessStart,
+        time: Duration,
+        others: usize,
+        threads: &mut Vec<RecordThread<'scope>>,
+    ) -> Result<bool, RecordError> {
+        let process = first.attached();
+        let thread = self.begin_thread(scope, first)?;
+        if let Some(process) = process {
+            let event = CanaryEvent::Begun { others, time };
+            self.observers.canary(process, event);
+        }
+        let is_over = || match self.first_begun.get() {
+            Some(begun) => begun.elapsed() >= time || thread.is_finished(),
+            None => thread.is_finished(),
+        };
+        while !is_over() {
+            if self.stop.wait(LOOK) {
+                threads.push(thread);
+                return Ok(false);
+            }
+        }
+        threads.push(thread);
+        let mut report = lock(&self.report);
+        if let Some((process, reason)) = canary::fault(&report) {
+            report.canary_failure = Some(CanaryFailure { process, reason });
+            drop(report);
+            self.stop
+                .stop(Stop::Asked("the first process is not well".to_owned()));
+            return Ok(false);
+        }
+        drop(report);
+        if let Some(process) = process {
+            self.observers.canary(process, CanaryEvent::Well);
+        }
+        Ok(true)
     }
 
     /// Records a process in a thread of its own.
@@ -207,6 +265,7 @@ impl<'r> Shared<'r> {
         let begun = self.begin(process, origin, None);
         drop(priority);
         if let Some(first) = begun {
+            self.first_begun.get_or_init(Instant::now);
             self.run(first);
         }
         Ok(())

@@ -86,6 +86,8 @@ pub(crate) struct RecordOptions {
     pub debug_files: Option<Arc<dyn DebugFileSource>>,
     pub names_folder: Option<PathBuf>,
     pub follow_forks: bool,
+    /// For how long the first process is recorded alone.
+    pub canary: Option<Duration>,
     /// Which processes are recorded that start during the run.
     pub later: Option<ProcessSelection>,
     /// What was read of files, for all processes of a run.
@@ -309,6 +311,14 @@ impl Recorder {
     /// until it is stopped. A process is found within a tenth of a second; what it does before that is not seen.
     pub fn record_later(&mut self, selection: ProcessSelection) -> &mut Self {
         self.options.later = Some(selection);
+        self
+    }
+
+    /// Has the first process of [`record_processes`](Self::record_processes) go before the others, for so long from when its
+    /// tracepoints are in it. The others follow if neither it nor a process that it has made was killed, has exited with an error, or
+    /// could not be recorded.
+    pub fn canary(&mut self, time: Option<Duration>) -> &mut Self {
+        self.options.canary = time;
         self
     }
 

@@ -114,6 +114,7 @@ fn configure(
         .pending(arguments.pending)
         .keep_going(arguments.keep_going)
         .follow_forks(arguments.follow_forks)
+        .canary(arguments.canary)
         .type_rules(arguments.types.rules()?)
         .collect_limits(arguments.limits.limits())
         .redactions(arguments.redaction.redactions()?);

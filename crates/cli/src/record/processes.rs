@@ -8,7 +8,8 @@ use anyhow::Context;
 use tempfile::TempDir;
 use tracewire_model::ThreadId;
 use tracewire_recorder::{
-    Observer, Observers, RecordError, RecordEvent, RecordedPart, Recorder, RunReport, out_of_memory,
+    CanaryEvent, Observer, Observers, RecordError, RecordEvent, RecordedPart, Recorder, RunReport,
+    out_of_memory,
 };
 use tracewire_script::Script;
 use tracewire_tracefile::{RunWriter, private};
@@ -115,6 +116,9 @@ pub fn record(
     summary.print();
     shown_live?;
     watch.only_wait();
+    if let Some(failure) = &report.canary_failure {
+        anyhow::bail!("{failure}");
+    }
     for part in &report.parts {
         if let Some(error) = &part.failure {
             anyhow::bail!("process {}: {error}", part.process);
@@ -243,6 +247,22 @@ impl Observers for Everyone {
         );
         if parent.is_none() {
             self.note_start(process, false);
+        }
+    }
+
+    fn canary(&self, process: ThreadId, event: CanaryEvent) {
+        let state = lock(&self.state);
+        let _aside = state.progress.aside();
+        match event {
+            CanaryEvent::Begun { others, time } => say(format_args!(
+                "process {process} is recorded first, for {time:?}; {} if it is well",
+                match others {
+                    1 => "the other one follows".to_owned(),
+                    others => format!("{others} others follow"),
+                }
+            )),
+            CanaryEvent::Well => say(format_args!("process {process} is well: the others follow")),
+            _ => {}
         }
     }
 }

@@ -244,6 +244,58 @@ fn processes_that_start_later_are_recorded_too() {
 }
 
 #[test]
+fn one_process_goes_first_and_the_others_follow_if_it_is_well() {
+    let built = Built::new(OBEYS, &["-O1"]);
+    let processes = obedient(&built, 3);
+    let ids = numbers(&processes);
+    let selected: Vec<&str> = ids.iter().flat_map(|id| ["-p", id.as_str()]).collect();
+    let mut command = record(&built, &selected);
+    command.args(["--canary", "1s", "-t", "work : n", "-o", "well"]);
+    let (child, mut errors, mut said) =
+        start(&mut command, "is recorded first, for 1s; 2 others follow");
+    hear(&mut errors, &mut said, "is well: the others follow");
+    hear(&mut errors, &mut said, "3 processes are recorded");
+    let counted = obey(processes);
+    finish(child, errors, said).code(0);
+    let frames = built.run(&["show", "well", "--json"]).code(0).json();
+    assert_eq!(frames_of(&frames), counted);
+
+    // One that is killed, and one that ends with an error.
+    let aborts = OBEYS.replace("return 0;", "return n == 11;");
+    let aborting = Built::named("aborting", &aborts, &["-O1"]);
+    for (built, is_killed) in [(&built, true), (&aborting, false)] {
+        let mut processes = obedient(built, 2);
+        let ids = numbers(&processes);
+        let mut command = record(built, &["-p", &ids[0], "-p", &ids[1], "--canary", "1h"]);
+        command.args(["-t", "work : n", "-o", "unwell"]);
+        let (child, mut errors, mut said) = start(
+            &mut command,
+            "is recorded first, for 3600s; the other one follows",
+        );
+        hear(&mut errors, &mut said, "tracepoint 1 by");
+        let mut first = processes.remove(0);
+        let reason = if is_killed {
+            first.kill().expect("killed");
+            "the program was killed by signal 9 (SIGKILL)"
+        } else {
+            let mut input = first.stdin.take().expect("its input");
+            input.write_all(&[b'x'; 11]).expect("written");
+            "the program exited with code 1"
+        };
+        let expected = format!(
+            "tracewire: process {}, which was to go first, is not well: {reason}; the others were left alone\n",
+            ids[0]
+        );
+        let done = finish(child, errors, said).code(2).says(&[&expected]);
+        assert!(!done.stderr.contains("follow\n"), "{}", done.stderr);
+        first.wait().expect("it ends");
+        let parts = built.run(&["info", "unwell", "--json"]).code(0).json();
+        assert_eq!(parts.len(), 1);
+        obey(processes);
+    }
+}
+
+#[test]
 fn processes_are_selected_by_user_and_control_group() {
     let name = format!("chosen-{}", std::process::id());
     let built = Built::named(&name, OBEYS, &["-O1"]);
