@@ -356,6 +356,8 @@ pub struct RecordArguments {
     pub limits: crate::types::LimitArguments,
     #[command(flatten)]
     pub redaction: crate::redaction::RedactionArguments,
+    #[command(flatten)]
+    pub policy: crate::policy::PolicyArguments,
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., conflicts_with_all = ["pid", "selected"], value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,

@@ -51,6 +51,9 @@ pub struct GdbserverArguments {
     /// Attach to a running process
     #[arg(long)]
     pub attach: bool,
+    /// A policy that must have `debuggers = true`, besides /etc/tracewire.toml if there is one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub policy: Option<std::path::PathBuf>,
     /// Start without a program, and go on when the last one is gone
     #[arg(long)]
     pub multi: bool,
@@ -109,6 +112,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     if arguments.program.is_empty() && !arguments.multi {
         bail!("no program is named (see --help)");
     }
+    crate::policy::check_debugger(arguments.policy.as_deref())?;
     let stdio = arguments.address == ConnectionAddress::Stdio;
     let token = arguments.clients.token()?;
     let listener = listen(&arguments.address)?;

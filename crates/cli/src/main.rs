@@ -3,6 +3,7 @@
 #[macro_use]
 mod message;
 mod arguments;
+mod audit;
 mod check;
 mod clients;
 mod complete;
@@ -20,6 +21,7 @@ mod look;
 mod open;
 mod output;
 mod packets;
+mod policy;
 mod process_id;
 mod progress;
 mod proxy;

@@ -417,6 +417,21 @@ fn several_processes() {
 }
 
 #[test]
+fn policy() {
+    check("docs/guide/policy.md");
+}
+
+#[test]
+fn privacy() {
+    check("docs/guide/privacy.md");
+}
+
+#[test]
+fn limits() {
+    check("docs/guide/limits.md");
+}
+
+#[test]
 fn stacks() {
     check("docs/guide/stacks.md");
 }

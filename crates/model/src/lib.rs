@@ -19,6 +19,7 @@ mod span;
 mod status;
 mod table;
 pub mod text;
+mod wildcard;
 
 pub use aggregate::{
     Aggregate, AggregateError, AggregateFunction, Buckets, KEY_TEXT, KeyKind, MAX_BUCKETS, MAX_KEYS,
@@ -42,3 +43,4 @@ pub use span::{SpanPoint, SpanPointError, SpanRole, SpanStatement};
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Served, Tracepoint, TracepointTable};
 pub use text::TextError;
+pub use wildcard::fits;

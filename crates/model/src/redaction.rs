@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::hex::Hex;
 use crate::text::{Expected, Scanner, TextError};
+use crate::wildcard::fits;
 
 /// The most patterns, and the longest one in bytes.
 const MOST_PATTERNS: usize = 1000;
@@ -222,38 +223,6 @@ fn without_arguments(name: &str) -> String {
         }
     }
     plain
-}
-
-/// Whether a pattern fits a text.
-fn fits(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
-    // The last star, and where the text goes on after what it stands for.
-    let mut star: Option<(usize, usize)> = None;
-    while from < text.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            Some(c) if *c == b'?' || Some(c) == text.get(from) => {
-                at += 1;
-                from += 1;
-            }
-            _ => {
-                let Some((last, next)) = star else {
-                    return false;
-                };
-                star = Some((last, next + 1));
-                at = last + 1;
-                from = next + 1;
-            }
-        }
-    }
-    pattern
-        .get(at..)
-        .unwrap_or_default()
-        .iter()
-        .all(|c| *c == b'*')
 }
 
 #[cfg(test)]

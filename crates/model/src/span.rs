@@ -70,6 +70,15 @@ impl SpanRole {
         )
     }
 
+    /// Whether it is no place of the function itself: one from which functions are left otherwise than by a return.
+    #[must_use]
+    pub const fn is_departure(self) -> bool {
+        matches!(
+            self,
+            Self::Exception | Self::Longjmp | Self::ThreadExit | Self::Landing
+        )
+    }
+
     /// Whether the function returns there, with a value.
     #[must_use]
     pub const fn is_return(self) -> bool {

@@ -11,6 +11,7 @@ use tracewire_tracefile::{LineError, WriteError};
 
 use crate::limits::RateError;
 use crate::out_of_memory::OutOfMemory;
+use crate::policy::Denied;
 use crate::report::{Report, program_words};
 
 /// Why a program was not recorded, or why the recording ended.
@@ -34,6 +35,12 @@ pub enum RecordError {
     /// ([`Recorder::confirm`](crate::Recorder::confirm)).
     #[error("{}", lines(.0))]
     Excessive(Vec<Excessive>),
+    /// A policy forbids it ([`Recorder::policy`](crate::Recorder::policy)).
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The log of what is recorded cannot be written ([`Recorder::audit`](crate::Recorder::audit)).
+    #[error("the log of what is recorded cannot be written: {0}")]
+    Audit(io::Error),
     /// A tracepoint cannot have the rate that is given for it.
     #[error(transparent)]
     Rate(#[from] RateError),

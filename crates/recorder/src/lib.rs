@@ -10,6 +10,7 @@
 //! on the calling thread and returns at the end.
 #![deny(missing_docs)]
 
+mod audit;
 mod buffer;
 mod canary;
 mod describe;
@@ -21,6 +22,8 @@ mod meanwhile;
 mod modules;
 mod observer;
 pub mod out_of_memory;
+mod oversight;
+mod policy;
 mod prepare;
 mod priority;
 mod processes;
@@ -32,11 +35,13 @@ mod selection;
 mod stop;
 mod upstream;
 
+pub use audit::{Audit, AuditEntry, AuditEvent};
 pub use buffer::{Aggregates, BufferSize, Counters};
 pub use canary::{CanaryEvent, CanaryFailure};
 pub use error::RecordError;
 pub use limits::RateError;
 pub use observer::{Installed, Observer, RecordEvent, Warning};
+pub use policy::{Denied, Policy, PolicyError};
 pub use processes::{Observers, RecordedPart, RunReport};
 pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};

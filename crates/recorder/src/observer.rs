@@ -9,6 +9,7 @@ use tracewire_model::{Address, TracepointNumber};
 use tracewire_script::{Excessive, Pending, Placed, ResolveWarning, ScriptError};
 
 use crate::buffer::Counters;
+use crate::policy::Denied;
 
 /// Learns what happens during a recording, when it happens. The program may be stopped meanwhile.
 pub trait Observer {
@@ -117,6 +118,8 @@ pub enum Warning {
         /// Why.
         error: DefineError,
     },
+    /// A policy forbids places that were found during the run.
+    Denied(Denied),
     /// Tracepoints were not put in, or not taken out.
     Install(InstallError),
     /// The program was not detached from in order.
@@ -165,6 +168,7 @@ impl fmt::Display for Warning {
                 names.join(", ")
             ),
             Self::NotDefined { number, error } => write!(f, "tracepoint {number}: {error}"),
+            Self::Denied(denied) => denied.fmt(f),
             Self::Install(error) => error.fmt(f),
         }
     }

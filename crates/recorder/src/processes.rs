@@ -245,7 +245,10 @@ impl<'r> Shared<'r> {
     /// Records a process and, if that is wanted, those that it makes. An error is one of starting a program.
     fn record(&'r self, start: &ProcessStart) -> Result<(), RecordError> {
         let priority = start.priority();
-        let begun = start.process();
+        let allowed = start
+            .attached()
+            .map(|process| self.options.oversight.check_process(process));
+        let begun = allowed.unwrap_or(Ok(())).and_then(|()| start.process());
         let (process, origin) = match (begun, start) {
             (Ok(begun), _) => begun,
             (Err(error), ProcessStart::Attach(process)) => {

@@ -18,10 +18,13 @@ use tracewire_target_linux::{Process, Settings};
 use tracewire_target_remote::{Options as StubOptions, Stub};
 use tracewire_tracefile::RunWriter;
 
+use crate::audit::Audit;
 use crate::buffer::BufferSize;
 use crate::error::RecordError;
 use crate::limits::{FrameLimit, check_rates};
 use crate::observer::Observer;
+use crate::oversight::Oversight;
+use crate::policy::Policy;
 use crate::priority::Priority;
 use crate::processes::{self, Observers, RunReport};
 use crate::recording::Recording;
@@ -86,6 +89,8 @@ pub(crate) struct RecordOptions {
     pub debug_files: Option<Arc<dyn DebugFileSource>>,
     pub names_folder: Option<PathBuf>,
     pub follow_forks: bool,
+    /// What may be recorded, and the logs of it.
+    pub oversight: Oversight,
     /// For how long the first process is recorded alone.
     pub canary: Option<Duration>,
     /// Which processes are recorded that start during the run.
@@ -322,6 +327,18 @@ impl Recorder {
         self
     }
 
+    /// What may be recorded. Each policy that is given holds.
+    pub fn policy(&mut self, policy: Policy) -> &mut Self {
+        self.options.oversight.policies.push(policy);
+        self
+    }
+
+    /// Has what is recorded logged, in each log that is given.
+    pub fn audit(&mut self, log: Arc<dyn Audit>) -> &mut Self {
+        self.options.oversight.audits.push(log);
+        self
+    }
+
     /// What is asked whether patterns are meant that have more than [`MOST_PLACES`](tracewire_script::MOST_PLACES) places, before
     /// anything is put in. It is called on another thread; a program that was attached to runs meanwhile. Otherwise they are an
     /// error.
@@ -372,6 +389,9 @@ impl Recorder {
             }
         };
         let priority = start.priority();
+        if let Some(process) = start.attached() {
+            self.options.oversight.check_process(process)?;
+        }
         let (process, origin) = start.process()?;
         self.stop.watch(process.interrupter());
         let recording =

@@ -1,6 +1,7 @@
 //! A recording from the first look at the program to the finished file.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tracewire_agent_expr::verify;
@@ -22,6 +23,7 @@ use crate::indirect;
 use crate::modules::Modules;
 use crate::observer::{Installed, Observer, RecordEvent, Warning};
 use crate::out_of_memory::{Expendable, OutOfMemory};
+use crate::oversight::Oversight;
 use crate::prepare::Prepared;
 use crate::priority::Priority;
 use crate::recorder::{KeepGoing, Origin, RecordOptions, leave};
@@ -55,6 +57,9 @@ pub struct Recording<'o> {
     ever_placed: bool,
     begun: u64,
     keep_going: KeepGoing,
+    oversight: Oversight,
+    /// The file of the program.
+    program: PathBuf,
 }
 
 impl<'o> Recording<'o> {
@@ -72,13 +77,18 @@ impl<'o> Recording<'o> {
         if process.jumps_taken_over() > 0 {
             observer.event(RecordEvent::JumpsTakenOver(process.jumps_taken_over()));
         }
-        let prepared = Prepared::new(&mut process, origin, &options, &stop, &mut *observer)
+        let oversight = options.oversight.clone();
+        let id = process.id();
+        let prepared = (oversight.check_process(id))
+            .and_then(|()| Prepared::new(&mut process, origin, &options, &stop, &mut *observer))
             .and_then(|prepared| {
+                oversight.check_places(id, &prepared.resolution.placed)?;
+                let program = oversight.begin(id, &options.script)?;
                 let made = prepared.experiment(&mut process, &options, &mut *observer)?;
                 fail_point!("record/prepared");
-                Ok((prepared, made))
+                Ok((prepared, made, program))
             });
-        let (prepared, made) = match prepared {
+        let (prepared, made, program) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 leave(process, origin);
@@ -100,6 +110,8 @@ impl<'o> Recording<'o> {
             has_rates: false,
             next_aggregates: Instant::now(),
             keep_going: options.keep_going(),
+            oversight,
+            program,
             rates: options.rates,
             stop_notes: options.script.settings.stop_notes,
             ever_placed: false,
@@ -313,6 +325,19 @@ impl<'o> Recording<'o> {
                 .event(RecordEvent::ResolveWarnings(&resolution.warnings));
         }
         self.pending = resolution.pending;
+        let mut denied = Vec::new();
+        resolution
+            .placed
+            .retain(|placed| match self.oversight.check_place(placed) {
+                Ok(()) => true,
+                Err(reason) => {
+                    denied.push(reason);
+                    false
+                }
+            });
+        for reason in denied {
+            self.warn(Warning::Denied(reason));
+        }
         self.place(resolution.placed)
     }
 
@@ -557,6 +582,10 @@ impl<'o> Recording<'o> {
         };
         fail_point!("record/detached");
         let status = self.experiment.status();
+        let logged =
+            self.oversight
+                .end(id, &self.program, status.frames_created.unwrap_or_default());
+        let failure = failure.or(logged.err());
         let description = describe::description(
             &self.experiment,
             &self.past,

@@ -118,6 +118,7 @@ fn configure(
         .type_rules(arguments.types.rules()?)
         .collect_limits(arguments.limits.limits())
         .redactions(arguments.redaction.redactions()?);
+    arguments.policy.apply(recorder)?;
     if let Some(source) = arguments.debuginfod.source()? {
         recorder.take_debug_files_from(source);
     }

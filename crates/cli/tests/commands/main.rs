@@ -24,6 +24,7 @@ mod names;
 mod nanoseconds;
 mod opened;
 mod out_of_memory;
+mod policy;
 mod privileges;
 mod processes;
 mod progress;

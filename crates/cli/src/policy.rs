@@ -1,0 +1,80 @@
+//! What the administrator of a machine allows: `/etc/tracewire.toml`.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Args, ValueHint};
+use tracewire_recorder::{Policy, Recorder};
+
+use crate::audit::Log;
+
+/// The policy of this machine.
+const OF_THIS_MACHINE: &str = "/etc/tracewire.toml";
+
+/// The longest policy, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+#[derive(Args, Debug)]
+pub struct PolicyArguments {
+    /// What may be recorded, besides what /etc/tracewire.toml says
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    policy: Option<PathBuf>,
+    /// Log what is recorded, by whom and where: a file, to which one JSON object a line is added, or journal
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    audit: Option<String>,
+}
+
+impl PolicyArguments {
+    /// Has a recorder keep to the policies, and log what it does.
+    ///
+    /// # Errors
+    /// When a policy cannot be read, or a log cannot be written.
+    pub fn apply(&self, recorder: &mut Recorder) -> anyhow::Result<()> {
+        let own = self.policy.as_deref().map(read).transpose()?;
+        let policies = of_this_machine()?.into_iter().chain(own);
+        let mut logs: Vec<String> = self.audit.iter().cloned().collect();
+        for policy in policies {
+            logs.extend(policy.audit().map(str::to_owned));
+            recorder.policy(policy);
+        }
+        for name in logs {
+            recorder.audit(Arc::new(Log::open(&name)?));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to serve a debugger where a policy does not allow one: that of this machine, or one that was named.
+pub fn check_debugger(own: Option<&Path>) -> anyhow::Result<()> {
+    let machine = Some(Path::new(OF_THIS_MACHINE)).zip(of_this_machine()?);
+    let own = own.map(|path| Ok::<_, anyhow::Error>((path, read(path)?)));
+    for (path, policy) in machine.into_iter().chain(own.transpose()?) {
+        if !policy.allows_debuggers() {
+            anyhow::bail!(
+                "a debugger may not be served: {} does not have `debuggers = true`",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn of_this_machine() -> anyhow::Result<Option<Policy>> {
+    let path = Path::new(OF_THIS_MACHINE);
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        _ => read(path).map(Some),
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Policy> {
+    let shown = || format!("the policy {}", path.display());
+    let length = path.metadata().with_context(shown)?.len();
+    if length > LONGEST {
+        anyhow::bail!("{} has more than {LONGEST} bytes", shown());
+    }
+    let text = std::fs::read_to_string(path).with_context(shown)?;
+    Policy::parse(&text).with_context(shown)
+}
