@@ -78,7 +78,7 @@ pub use find::Search;
 pub use follow::{Batch, GrowingFile};
 pub use fraction::{FRACTION, fraction_of, nanoseconds_of};
 pub use frame::{Block, Blocks, Frame};
-pub use index::{Ending, IndexCache, user_cache};
+pub use index::{Ending, IndexCache, Selection, user_cache};
 pub use memory::CollectedMemory;
 pub use module::Module;
 pub use register_set::{RegisterSet, RegisterSets, SET_HEADER, SET_LETTER};

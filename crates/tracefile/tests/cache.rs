@@ -6,10 +6,15 @@ use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use support::{description, frame};
+use support::{description, frame, stopped, tracepoint};
 use tracewire_arch::{RegisterLayout, X86Registers};
-use tracewire_model::{Address, ByteOrder, FrameNumber};
-use tracewire_tracefile::{IndexCache, Search, TraceFile, TraceFileWriter};
+use tracewire_model::{
+    Address, ByteOrder, FrameNumber, TracepointNumber, VariableDefinition, VariableNumber,
+};
+use tracewire_tracefile::{
+    Description, DescriptionParts, Frame, FrameEncoder, FrameFormat, IndexCache, Search, Selection,
+    TraceFile, TraceFileWriter,
+};
 
 const SET: X86Registers = X86Registers::Core;
 
@@ -239,4 +244,149 @@ fn another_layout_gives_other_addresses() {
             .count(),
         405
     );
+}
+
+/// Frames of three tracepoints, most of them with a time, which does not always rise.
+fn write_timed(path: &Path, frames: u64) {
+    let layout = SET.layout_64();
+    let time = VariableNumber(5);
+    let description = Description::build(&DescriptionParts {
+        register_block_size: layout.size(),
+        target_xml: Some(SET.target_xml_64()),
+        status: Some(stopped(frames)),
+        tracepoints: (1..=3)
+            .map(|number| tracepoint(number, 0x40_0000))
+            .collect(),
+        variables: vec![VariableDefinition {
+            number: time,
+            initial: 0,
+            builtin: true,
+            name: "trace_timestamp".to_owned(),
+        }],
+        ..DescriptionParts::default()
+    });
+    let mut writer = TraceFileWriter::create(path, &description.unwrap()).unwrap();
+    let format = FrameFormat {
+        byte_order: ByteOrder::Little,
+        register_block_size: layout.size(),
+    };
+    let mut block = vec![0; layout.size() as usize];
+    let counter = layout.program_counter().unwrap().offset as usize;
+    for number in 0..frames {
+        let address = 0x40_0000 + number % 5;
+        block[counter..counter + 8].copy_from_slice(&address.to_le_bytes());
+        let mut frame = Vec::new();
+        let tracepoint = TracepointNumber((number % 3) as i32 + 1);
+        let mut encoder = FrameEncoder::begin(&mut frame, format, tracepoint).unwrap();
+        if number % 10 != 9 {
+            encoder.registers(&block).unwrap();
+        }
+        encoder.memory(Address(0x1000), &vec![0; 40_000]);
+        // No frame of the fourth group has a time.
+        if number / 32 != 3 && number % 7 != 6 {
+            encoder.variable(time, (number * 10 + number % 4 * 15) as i64);
+        }
+        encoder.finish().unwrap();
+        writer.append(&frame).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// A tracepoint, an address, and times.
+#[derive(Clone, Copy, Debug)]
+struct Wanted(Option<i32>, Option<u64>, Option<(u64, u64)>);
+
+impl Wanted {
+    fn is(&self, frame: &Frame<'_>) -> bool {
+        let Self(tracepoint, address, times) = self;
+        tracepoint.is_none_or(|number| frame.tracepoint().0 == number)
+            && address.is_none_or(|address| frame.program_counter() == Some(Address(address)))
+            && times.is_none_or(|(first, last)| {
+                frame
+                    .timestamp()
+                    .is_some_and(|time| (first..=last).contains(&time))
+            })
+    }
+}
+
+impl Selection for Wanted {
+    fn tracepoint(&self, number: TracepointNumber) -> bool {
+        self.0.is_none_or(|wanted| wanted == number.0)
+    }
+
+    fn address(&self, address: Address) -> bool {
+        self.1.is_none_or(|wanted| wanted == address.0)
+    }
+
+    fn times(&self, first: u64, last: u64) -> bool {
+        let overlaps = |(start, end)| first <= end && start <= last;
+        self.2.is_none_or(overlaps)
+    }
+}
+
+#[test]
+fn frames_that_are_selected_have_all_that_match() {
+    let place = Place::new();
+    write_timed(&place.path, 430);
+    let built = TraceFile::open_cached(&place.path, &place.cache).unwrap();
+    let cached = TraceFile::open_cached(&place.path, &place.cache).unwrap();
+    assert_eq!((built.representatives(), built.frame_count()), (None, 430));
+    for wanted in [
+        Wanted(None, None, None),
+        Wanted(Some(2), None, None),
+        Wanted(None, Some(0x40_0003), None),
+        Wanted(Some(9), None, None),
+        Wanted(None, None, Some((1000, 1400))),
+        Wanted(None, None, Some((0, 0))),
+        Wanted(None, None, Some((9000, 10_000))),
+        Wanted(Some(1), Some(0x40_0001), Some((2000, 3000))),
+    ] {
+        for (start, end) in [
+            (0, 430),
+            (0, 1),
+            (31, 33),
+            (100, 299),
+            (50, 50),
+            (400, 9999),
+        ] {
+            let (start, end) = (FrameNumber(start), FrameNumber(end));
+            let matching: Vec<FrameNumber> = (cached.frames())
+                .filter(|frame| (start..end).contains(&frame.number()) && wanted.is(frame))
+                .map(|frame| frame.number())
+                .collect();
+            for file in [&built, &cached] {
+                let selected = file.selected(start, end, &wanted);
+                assert!(
+                    selected.is_sorted() && selected.iter().all(|one| (start..end).contains(one))
+                );
+                assert!(
+                    matching.iter().all(|one| selected.contains(one)),
+                    "{wanted:?}"
+                );
+            }
+            // An address that the index does not have is known of the frame.
+            let most = matching.len() + 43 + 64;
+            assert!(cached.selected(start, end, &wanted).len() <= most || wanted.1.is_none());
+        }
+    }
+    let few = cached.selected(
+        FrameNumber(0),
+        FrameNumber(430),
+        &Wanted(None, None, Some((1000, 1400))),
+    );
+    assert!(few.len() <= 96, "{}", few.len());
+
+    let found = cached.representatives().expect("an index");
+    let key = |frame: Frame<'_>| (frame.tracepoint(), frame.program_counter());
+    let mut all: Vec<_> = cached.frames().map(key).collect();
+    let mut of_found: Vec<_> = found
+        .iter()
+        .map(|number| key(cached.frame(*number).unwrap()))
+        .collect();
+    for keys in [&mut all, &mut of_found] {
+        keys.sort_unstable();
+        keys.dedup();
+    }
+    assert_eq!(of_found, all);
+    assert!(found.len() < 100, "{}", found.len());
 }

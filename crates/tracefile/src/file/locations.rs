@@ -43,7 +43,8 @@ impl Locations {
     }
 
     /// Whether any of them has `while-stepping`.
-    pub(crate) const fn steps(&self) -> bool {
+    #[must_use]
+    pub const fn steps(&self) -> bool {
         self.steps
     }
 

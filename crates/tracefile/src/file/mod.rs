@@ -12,7 +12,7 @@ use crate::checksum::Checksum;
 use crate::description::Description;
 use crate::encode::FRAME_HEADER;
 use crate::frame::{Frame, FrameShape};
-use crate::index::{Ending, FrameIndex, are_whole};
+use crate::index::{Ending, FrameIndex, Selection, are_whole};
 use crate::span::Spans;
 use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
 use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
@@ -97,7 +97,7 @@ impl TraceFile {
     pub fn set_layout(&mut self, layout: RegisterLayout) {
         self.layout = Some(layout);
         self.layout_error = None;
-        self.index.forget_addresses();
+        self.index.forget_contents();
         self.spans = OnceLock::new();
         self.shape.register_block = self.settle_register_block();
     }
@@ -198,6 +198,25 @@ impl TraceFile {
     /// Every complete frame, in the file's order.
     pub fn frames(&self) -> impl DoubleEndedIterator<Item = Frame<'_>> {
         (0..self.frame_count()).filter_map(|number| self.frame(FrameNumber(number)))
+    }
+
+    /// The frames from `start` to before `end` that may be selected, in the file's order, by what the index knows: of a large
+    /// file, of which [`Self::open_cached`] found the index, without reading its frames.
+    #[must_use]
+    pub fn selected(
+        &self,
+        start: FrameNumber,
+        end: FrameNumber,
+        selection: &impl Selection,
+    ) -> Vec<FrameNumber> {
+        self.index.selected(start.0, end.0, selection)
+    }
+
+    /// One frame of each tracepoint at each program counter, without reading the frames; frames whose program counter the index
+    /// does not know are all there. None where the index has no program counters.
+    #[must_use]
+    pub fn representatives(&self) -> Option<Vec<FrameNumber>> {
+        self.index.representatives()
     }
 
     /// Checks that the file still has what was read of it: to be asked before a result is called good.

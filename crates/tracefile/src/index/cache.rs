@@ -23,16 +23,19 @@ const SMALLEST: u64 = 16 << 20;
 /// How much all the indexes in the folder may take before the oldest are removed.
 const MOST: u64 = 2 << 30;
 
-/// How many frames share one offset.
-const GROUP: usize = 32;
+/// How many frames share one offset, and one first and last time.
+pub(super) const GROUP: usize = 32;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"TWindex2");
+const MAGIC: u64 = u64::from_le_bytes(*b"TWindex3");
 
 /// How many numbers the header has.
 const FIELDS: usize = 11;
 
 /// Stands for an address that is not known, and for the one that has this very value.
 const NO_ADDRESS: u64 = u64::MAX;
+
+/// The first and the last time of a group in which no frame has one.
+const NO_TIMES: [u64; 2] = [u64::MAX, 0];
 
 /// A folder in which the frame indexes of large files are kept from run to run.
 #[derive(Clone, Debug)]
@@ -198,6 +201,18 @@ fn write(key: &Key, file: &TraceFile, new: File) -> io::Result<()> {
     for frame in file.frames().step_by(GROUP) {
         put(&frame.offset().to_le_bytes())?;
     }
+    let mut times = NO_TIMES;
+    for frame in file.frames() {
+        if let Some(time) = frame.timestamp() {
+            times = [times[0].min(time), times[1].max(time)];
+        }
+        let number = frame.number().0;
+        if (number + 1).is_multiple_of(GROUP as u64) || number + 1 == file.frame_count() {
+            put(&times[0].to_le_bytes())?;
+            put(&times[1].to_le_bytes())?;
+            times = NO_TIMES;
+        }
+    }
     for frame in file.frames() {
         let address = frame
             .program_counter()
@@ -253,8 +268,8 @@ fn decode_ending(kind: u64, [offset, second, third]: [u64; 3]) -> Option<Ending>
 pub(crate) struct CachedIndex {
     map: MappedFile,
     count: usize,
-    /// Whether the addresses are those that the file's own description gives.
-    with_addresses: bool,
+    /// Whether the addresses and times are those that the file's own description gives.
+    is_as_described: bool,
 }
 
 impl CachedIndex {
@@ -265,12 +280,12 @@ impl CachedIndex {
         let count = usize::try_from(field(5)?).ok()?;
         let columns = count
             .checked_mul(14)?
-            .checked_add(count.div_ceil(GROUP).checked_mul(8)?)?;
+            .checked_add(count.div_ceil(GROUP).checked_mul(24)?)?;
         let whole = columns.checked_add(FIELDS * 8)?;
         (field(0)? == MAGIC && map.len() == whole).then_some(Self {
             map,
             count,
-            with_addresses: true,
+            is_as_described: true,
         })
     }
 
@@ -325,18 +340,39 @@ impl CachedIndex {
         self.count.div_ceil(GROUP)
     }
 
-    pub(super) const fn forget_addresses(&mut self) {
-        self.with_addresses = false;
+    pub(super) const fn forget_contents(&mut self) {
+        self.is_as_described = false;
+    }
+
+    /// The first and the last time of the frames of each group, in microseconds, where they are good.
+    pub(super) fn times(&self) -> Option<impl Fn(usize) -> Option<(u64, u64)>> {
+        let times = self.column::<16>(FIELDS * 8 + self.groups() * 8, self.groups());
+        self.is_as_described.then_some(move |group: usize| {
+            let [first, last] = times.get(group)?.as_chunks::<8>().0 else {
+                return None;
+            };
+            Some((u64::from_le_bytes(*first), u64::from_le_bytes(*last)))
+        })
+    }
+
+    /// Where the columns of single frames start.
+    const fn frames_start(&self) -> usize {
+        FIELDS * 8 + self.groups() * 24
     }
 
     /// The address of each frame, where they are good.
     pub(super) fn addresses(&self) -> Option<&[[u8; 8]]> {
-        let start = FIELDS * 8 + self.groups() * 8;
-        self.with_addresses.then(|| self.column(start, self.count))
+        let start = self.frames_start();
+        self.is_as_described.then(|| self.column(start, self.count))
     }
 
     fn sizes(&self) -> &[[u8; 4]] {
-        self.column(FIELDS * 8 + self.groups() * 8 + self.count * 8, self.count)
+        self.column(self.frames_start() + self.count * 8, self.count)
+    }
+
+    /// The tracepoint of each frame.
+    pub(super) fn tracepoints(&self) -> &[[u8; 2]] {
+        self.column(self.frames_start() + self.count * 12, self.count)
     }
 
     fn size(&self, frame: usize) -> Option<u32> {
@@ -353,8 +389,7 @@ impl CachedIndex {
             .iter()
             .map(|size| 6 + u64::from(u32::from_le_bytes(*size)))
             .sum();
-        let tracepoints = FIELDS * 8 + self.groups() * 8 + self.count * 12;
-        let tracepoint = self.column::<2>(tracepoints, self.count).get(frame)?;
+        let tracepoint = self.tracepoints().get(frame)?;
         Some((
             u64::from_le_bytes(*base).checked_add(skipped)?,
             TracepointNumber(i32::from(i16::from_le_bytes(*tracepoint))),

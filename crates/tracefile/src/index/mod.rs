@@ -2,7 +2,7 @@
 
 mod cache;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::checksum::Checksum;
 use tracewire_arch::{bfd_byte_order, likely_byte_order};
@@ -39,6 +39,19 @@ pub enum Ending {
     },
     /// Inside the description: no empty line ends it, and there are no frames.
     CutInDescription,
+}
+
+/// Which frames are wanted, by what an index knows of them. A frame for which one of these is false is not wanted.
+pub trait Selection {
+    /// Whether frames of this tracepoint may be wanted.
+    fn tracepoint(&self, number: TracepointNumber) -> bool;
+
+    /// Whether frames with this program counter may be wanted.
+    fn address(&self, address: Address) -> bool;
+
+    /// Whether frames may be wanted whose times are from `first` to `last`, in microseconds ([`crate::Frame::timestamp`]), or which
+    /// have none. Where none of them has one, `first` is after `last`.
+    fn times(&self, first: u64, last: u64) -> bool;
 }
 
 /// Where each frame starts, and of which tracepoint it is.
@@ -132,11 +145,83 @@ impl FrameIndex {
         Some((entry >> 16, tracepoint))
     }
 
-    /// Forgets what the frames' program counters are, because they are to be read otherwise.
-    pub(crate) const fn forget_addresses(&mut self) {
+    /// Forgets what the frames' program counters and times are, because they are to be read otherwise.
+    pub(crate) const fn forget_contents(&mut self) {
         if let Self::Cached(index) = self {
-            index.forget_addresses();
+            index.forget_contents();
         }
+    }
+
+    /// Frames from `start` to before `end` that may be selected: what the index does not know of a frame may be anything.
+    pub(crate) fn selected(
+        &self,
+        start: u64,
+        end: u64,
+        selection: &impl Selection,
+    ) -> Vec<FrameNumber> {
+        let end = end.min(self.len() as u64);
+        let index = match self {
+            Self::Cached(index) => index,
+            Self::Built(_) => {
+                let is_wanted = |number: &FrameNumber| {
+                    self.get(*number)
+                        .is_some_and(|(_, tracepoint)| selection.tracepoint(tracepoint))
+                };
+                return (start..end).map(FrameNumber).filter(is_wanted).collect();
+            }
+        };
+        let (times, addresses, tracepoints) =
+            (index.times(), index.addresses(), index.tracepoints());
+        let mut selected = Vec::new();
+        let mut next = start;
+        while next < end {
+            let group = next / cache::GROUP as u64;
+            let group_end = ((group + 1) * cache::GROUP as u64).min(end);
+            let is_in_time = times.as_ref().is_none_or(|times| {
+                let times = usize::try_from(group).ok().and_then(times);
+                times.is_none_or(|(first, last)| selection.times(first, last))
+            });
+            if is_in_time {
+                for number in next..group_end {
+                    let at = usize::try_from(number).unwrap_or(usize::MAX);
+                    let tracepoint = tracepoints.get(at).is_none_or(|entry| {
+                        let number = i16::from_le_bytes(*entry);
+                        selection.tracepoint(TracepointNumber(i32::from(number)))
+                    });
+                    let address = addresses
+                        .and_then(|addresses| cache::address(*addresses.get(at)?))
+                        .is_none_or(|address| selection.address(Address(address)));
+                    if tracepoint && address {
+                        selected.push(FrameNumber(number));
+                    }
+                }
+            }
+            next = group_end;
+        }
+        selected
+    }
+
+    /// One frame of each tracepoint at each program counter, and every frame whose program counter the index does not know;
+    /// none where the index knows no program counters.
+    pub(crate) fn representatives(&self) -> Option<Vec<FrameNumber>> {
+        let Self::Cached(index) = self else {
+            return None;
+        };
+        let mut seen = HashSet::new();
+        let mut last = None;
+        let entries = index.addresses()?.iter().zip(index.tracepoints());
+        let mut found = Vec::new();
+        for (number, entry) in (0..).zip(entries) {
+            if last == Some(entry) {
+                continue;
+            }
+            let is_known = cache::address(*entry.0).is_some();
+            last = is_known.then_some(entry);
+            if !is_known || seen.insert(entry) {
+                found.push(FrameNumber(number));
+            }
+        }
+        Some(found)
     }
 
     /// Frames from `start` on whose program counter may be one that is looked for: all that the index does not
