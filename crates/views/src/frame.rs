@@ -289,6 +289,11 @@ impl<'a> Viewer<'a> {
         value.display(here.walks(), state, &self.options)
     }
 
+    /// The program.
+    pub(crate) const fn program(&self) -> &'a Program {
+        self.program
+    }
+
     /// The file.
     #[must_use]
     pub const fn file(&self) -> &'a TraceFile {
@@ -494,16 +499,17 @@ impl<'a> Viewer<'a> {
     }
 
     fn values(&self, frame: Frame<'a>) -> Vec<ValueView> {
-        let values = self.evaluated(frame, false).into_iter();
+        let values = self.evaluated(frame, false, |_| true).into_iter();
         values.map(|(view, _)| view).collect()
     }
 
     /// The values of a frame of a list: as they are shown, and as data where that is wanted. One walk over a value makes both. One
-    /// that is collected twice is here once.
+    /// that is collected twice is here once. Those of other names than are wanted are not evaluated.
     pub(crate) fn evaluated(
         &self,
         frame: Frame<'a>,
         with_data: bool,
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<(ValueView, Option<Datum>)> {
         let mut values: Vec<(ValueView, Option<Datum>)> = Vec::new();
         for frame in self.frames_of(frame) {
@@ -512,7 +518,7 @@ impl<'a> Viewer<'a> {
             };
             let here = self.cached_place(frame, state.pc());
             for item in self.items(frame, &state) {
-                for named in here.item(item).expand(&state) {
+                for named in here.item(item).expand_some(&state, &is_wanted) {
                     let (view, datum) = self.value(&here, named, &state, with_data);
                     if !values.iter().any(|(known, _)| *known == view) {
                         values.push((view, datum));
@@ -520,7 +526,9 @@ impl<'a> Viewer<'a> {
                 }
             }
         }
-        if let Some(duration) = self.duration(frame) {
+        if is_wanted(DURATION)
+            && let Some(duration) = self.duration(frame)
+        {
             let view = duration_view(duration);
             let datum = match duration {
                 Some(duration) => Datum::Integer(duration.into()),

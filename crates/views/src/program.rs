@@ -291,6 +291,12 @@ impl Program {
         }
     }
 
+    /// Whether no two modules lay at the same address at different times, so that an address means the same at all times.
+    #[must_use]
+    pub const fn is_at_all_times(&self) -> bool {
+        self.epochs.len() == 1
+    }
+
     /// Whether nothing is known of the program.
     #[must_use]
     pub fn is_empty(&self) -> bool {

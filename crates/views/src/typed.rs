@@ -2,7 +2,7 @@
 
 use tracewire_debuginfo::SourcePlace;
 use tracewire_expr::{Datum, Shape};
-use tracewire_model::Address;
+use tracewire_model::{Address, FrameNumber};
 use tracewire_tracefile::{Frame, Span};
 
 use crate::frame::{ValueView, Viewer};
@@ -46,11 +46,21 @@ impl<'a> Viewer<'a> {
     /// What a frame is and where.
     #[must_use]
     pub fn typed_row(&self, frame: Frame<'a>) -> TypedRow {
+        TypedRow {
+            place: self.place(frame),
+            pc: frame.program_counter(),
+            ..self.placeless_row(frame)
+        }
+    }
+
+    /// As [`typed_row`](Self::typed_row), without a place and an address: symbols are not asked.
+    #[must_use]
+    pub fn placeless_row(&self, frame: Frame<'a>) -> TypedRow {
         let span = self.span(frame);
         TypedRow {
             kind: self.kind(frame),
-            place: self.place(frame),
-            pc: frame.program_counter(),
+            place: None,
+            pc: None,
             span: span.copied(),
             parent: span.and_then(|span| self.parent_frame(span)),
         }
@@ -59,7 +69,17 @@ impl<'a> Viewer<'a> {
     /// The values of a frame of a list, in the order in which they are shown. One that is collected twice is here once.
     #[must_use]
     pub fn typed_values(&self, frame: Frame<'a>) -> Vec<TypedValue> {
-        let values = self.evaluated(frame, true).into_iter();
+        self.some_typed_values(frame, |_| true)
+    }
+
+    /// As [`typed_values`](Self::typed_values), those of the wanted expressions alone. The others are not evaluated.
+    #[must_use]
+    pub fn some_typed_values(
+        &self,
+        frame: Frame<'a>,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<TypedValue> {
+        let values = self.evaluated(frame, true, is_wanted).into_iter();
         values
             .map(|(view, datum)| TypedValue {
                 datum: datum.unwrap_or_else(|| Datum::Text(view.value.clone())),
@@ -89,6 +109,24 @@ impl<'a> Viewer<'a> {
             });
         }
         shapes
+    }
+
+    /// Frames that have every [`place_key`](Self::place_key) of each tracepoint among them, found without reading the frames of a file;
+    /// none where that is not possible.
+    #[must_use]
+    pub fn representatives(&self) -> Option<Vec<FrameNumber>> {
+        let file = self.file();
+        let mut tracepoints = file.description().tracepoints().iter();
+        // Of a span there are two places, of a step and a hit one may be the same; modules that lie at one address
+        // make several places of it.
+        let steps = tracepoints.any(|tracepoint| {
+            let locations = file.locations(tracepoint.definition.number);
+            locations.is_some_and(|locations| locations.steps())
+        });
+        if steps || !file.spans().is_empty() || !self.program().is_at_all_times() {
+            return None;
+        }
+        file.representatives()
     }
 
     /// What the shapes of a frame's values depend on: the places that they were collected at, and whether a step did it.

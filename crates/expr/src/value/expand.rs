@@ -118,7 +118,17 @@ impl<'a> PreparedItem<'a> {
     /// The values at a state where the thread was at the item's place, as [`expand`] gives them.
     #[must_use]
     pub fn expand(&self, state: &dyn State) -> Vec<NamedValue> {
-        let values = self.parts.iter().filter_map(|part| {
+        self.expand_some(state, |_| true)
+    }
+
+    /// As [`Self::expand`], the values of these names alone. The others are not evaluated.
+    pub fn expand_some(
+        &self,
+        state: &dyn State,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<NamedValue> {
+        let parts = self.parts.iter().filter(|part| is_wanted(&part.name));
+        let values = parts.filter_map(|part| {
             Some(NamedValue {
                 name: part.name.clone(),
                 value: part.value(state)?,
