@@ -1,12 +1,14 @@
 //! What is wrong with a dataset.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::ParquetMetaData;
 
 use crate::directory::PART;
 use crate::error::DatasetError;
@@ -127,26 +129,18 @@ fn error<E: fmt::Display>(error: E) -> (Severity, String) {
     (Severity::Error, error.to_string())
 }
 
-fn look(directory: &Path, path: &Path) -> Look<Known> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if name.starts_with('.') && name.ends_with(UNFINISHED) {
-        let message = "a file that is not finished: its writer is still at work, or ended early";
-        return Err((Severity::Warning, message.to_owned()));
-    }
-    let Some([run, _, _, table]) = partitions(directory, path) else {
-        let message = format!(
-            "a foreign file: expected run=…/host=…/day=…/table=…/{PART}; readers of the whole directory may trip over it"
-        );
-        return Err((Severity::Error, message));
-    };
+/// What a file says of itself.
+fn metadata_of(reader: &ParquetRecordBatchReaderBuilder<File>, wanted: &str) -> Option<String> {
+    let all = reader.metadata().file_metadata().key_value_metadata()?;
+    all.iter().find(|pair| pair.key == wanted)?.value.clone()
+}
+
+/// Opens a file, and makes sure that it is the table of that run. Its rows are not read.
+fn open_table(path: &Path, run: &str, table: &str) -> Look<ParquetRecordBatchReaderBuilder<File>> {
     let file = File::open(path).map_err(error)?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file)
         .map_err(|why| error(format!("not a whole Parquet file: {why}")))?;
-    let metadata = |wanted: &str| {
-        let all = reader.metadata().file_metadata().key_value_metadata()?;
-        all.iter().find(|pair| pair.key == wanted)?.value.clone()
-    };
-    let Some(version) = metadata(VERSION_KEY) else {
+    let Some(version) = metadata_of(&reader, VERSION_KEY) else {
         let message = format!("a Parquet file of another program: it has no {VERSION_KEY}");
         return Err((Severity::Error, message));
     };
@@ -159,13 +153,120 @@ fn look(directory: &Path, path: &Path) -> Look<Known> {
             return Err((Severity::Error, message));
         }
     }
-    for (key, place) in [(RUN_KEY, &run), (TABLE_KEY, &table)] {
-        let said = metadata(key).unwrap_or_default();
-        if said != *place {
+    for (key, place) in [(RUN_KEY, run), (TABLE_KEY, table)] {
+        let said = metadata_of(&reader, key).unwrap_or_default();
+        if said != place {
             let message = format!("the file says {key} {said:?}, and its directory {place:?}");
             return Err((Severity::Error, message));
         }
     }
+    Ok(reader)
+}
+
+/// A table of a run in a dataset.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedFile {
+    /// The run.
+    pub run: String,
+    /// The machine that it is of.
+    pub host: String,
+    /// The day, `YYYY-MM-DD` in UTC, or `unknown`.
+    pub day: String,
+    /// The table.
+    pub table: String,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// The files of a dataset, and what else is there.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Listing {
+    /// The tables of whole runs, by their paths.
+    pub files: Vec<ListedFile>,
+    /// What is passed over: files that are not finished, runs that are not whole. Foreign files are errors.
+    pub findings: Vec<Finding>,
+}
+
+/// Lists the files of a dataset. None is opened.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn list(directory: &Path) -> Result<Listing, DatasetError> {
+    let mut paths = Vec::new();
+    collect(directory, &mut paths)?;
+    paths.sort();
+    let mut listing = Listing::default();
+    for path in paths {
+        match place(directory, &path) {
+            Ok([run, host, day, table]) => listing.files.push(ListedFile {
+                run,
+                host,
+                day,
+                table,
+                path,
+            }),
+            Err((severity, message)) => listing.findings.push(Finding {
+                severity,
+                path,
+                message,
+            }),
+        }
+    }
+    let whole: BTreeSet<String> = (listing.files.iter())
+        .filter(|file| file.table == RUNS)
+        .map(|file| file.run.clone())
+        .collect();
+    let (files, others): (Vec<_>, Vec<_>) =
+        (listing.files.into_iter()).partition(|file| whole.contains(&file.run));
+    listing.files = files;
+    let others: BTreeSet<String> = others.into_iter().map(|file| file.run).collect();
+    for run in others {
+        listing.findings.push(Finding {
+            severity: Severity::Warning,
+            path: directory.join(format!("run={run}")),
+            message: format!(
+                "the run is not whole: it has no table {RUNS}, which its writer puts there last"
+            ),
+        });
+    }
+    Ok(listing)
+}
+
+impl ListedFile {
+    /// The columns of the file, and what its end says of its rows. The rows are not read.
+    ///
+    /// # Errors
+    /// When it is not a whole file of this table and run.
+    pub fn open(&self) -> Result<(SchemaRef, Arc<ParquetMetaData>), DatasetError> {
+        let reader = open_table(&self.path, &self.run, &self.table).map_err(|(_, message)| {
+            DatasetError::Unusable {
+                path: self.path.clone(),
+                message,
+            }
+        })?;
+        Ok((Arc::clone(reader.schema()), Arc::clone(reader.metadata())))
+    }
+}
+
+/// What a path says that a file is: `run`, `host`, `day`, `table`.
+fn place(directory: &Path, path: &Path) -> Look<[String; 4]> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with('.') && name.ends_with(UNFINISHED) {
+        let message = "a file that is not finished: its writer is still at work, or ended early";
+        return Err((Severity::Warning, message.to_owned()));
+    }
+    partitions(directory, path).ok_or_else(|| {
+        let message = format!(
+            "a foreign file: expected run=…/host=…/day=…/table=…/{PART}; readers of the whole directory may trip over it"
+        );
+        (Severity::Error, message)
+    })
+}
+
+fn look(directory: &Path, path: &Path) -> Look<Known> {
+    let [run, _, _, table] = place(directory, path)?;
+    let reader = open_table(path, &run, &table)?;
+    let metadata = |wanted: &str| metadata_of(&reader, wanted);
     let known = Known {
         tables: metadata(TABLES_KEY),
         schema: reader.schema().clone(),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tracewire_tracefile::TraceFile;
 use twox_hash::XxHash64;
 
 use crate::error::DatasetError;
@@ -65,7 +66,7 @@ pub fn add(directory: &Path, run: &Run<'_>, options: &AddOptions) -> Result<Adde
             });
         }
     }
-    let day = start_ns(run.file()).map_or_else(|| "unknown".to_owned(), day);
+    let day = day_of(run.file());
     let of_run = directory.join(format!("run={name}"));
     if let Some(known) = crate::check::source_of(&of_run)
         && known != source
@@ -144,6 +145,12 @@ fn this_host() -> String {
         "" => "unknown".to_owned(),
         name => name.to_owned(),
     }
+}
+
+/// The day on which a run began, `YYYY-MM-DD` in UTC; `unknown` where its clock is not that of a calendar.
+#[must_use]
+pub fn day_of(file: &TraceFile) -> String {
+    start_ns(file).map_or_else(|| "unknown".to_owned(), day)
 }
 
 /// The day of a time in nanoseconds since 1970, in UTC.

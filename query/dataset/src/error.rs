@@ -13,6 +13,14 @@ pub enum DatasetError {
         /// Why.
         source: std::io::Error,
     },
+    /// A file of a dataset is not what its place says, or is damaged.
+    #[error("{}: {message}", path.display())]
+    Unusable {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
     /// A Parquet file cannot be written.
     #[error("{}", path.display())]
     Parquet {

@@ -1,38 +1,31 @@
 //! A trace file as tables.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, Field};
-use tracewire_expr::{Datum, Shape};
-use tracewire_model::{FrameNumber, TracepointNumber};
-use tracewire_tracefile::{Frame, TraceFile};
-use tracewire_views::{Program, TypedRow, TypedValue, Viewer};
+use arrow::array::RecordBatch;
+use tracewire_model::FrameNumber;
+use tracewire_tracefile::TraceFile;
+use tracewire_views::{Program, Viewer};
 
-use crate::array::{column, invalid_strings};
-use crate::column::{Names, data_type, unified};
 use crate::error::DatasetError;
-use crate::narrow::{self, batch, nanoseconds, number, numbers, texts};
-use crate::table::{FRAME_COLUMNS, HITS, MODULES, PROBES, RUNS, SPANS, Table, VALUES, fields};
+use crate::layout::{Layout, Places};
+use crate::narrow::nanoseconds;
+use crate::rows::{Needs, Row, RowMaker, Values, rows_of_run, time_ns};
+use crate::table::Table;
 
 /// How many frames are made into rows at a time.
 const FRAMES_A_BATCH: usize = 8192;
 
 /// From how many frames on another thread is worth its own copy of the program's symbols.
-const MANY: usize = 20_000;
+pub const FRAMES_FOR_THREADS: usize = 20_000;
 
 /// The most threads: each has the symbols in memory.
-const MOST_THREADS: usize = 8;
+pub const MOST_THREADS: usize = 8;
 
 /// How many pieces a thread may be ahead of what is taken.
 const AHEAD: usize = 2;
-
-/// The most expressions that one tracepoint has columns for. Steps may come by any number of places with variables of their own; the
-/// values of those for which there is no column are in `values`.
-const MOST_EXPRESSIONS: usize = 2000;
 
 /// A trace file with its program, as tables.
 #[derive(Debug)]
@@ -41,41 +34,7 @@ pub struct Run<'a> {
     program: &'a Program,
     /// The frames that have rows, sorted by their times.
     frames: Vec<FrameNumber>,
-    tracepoints: BTreeMap<TracepointNumber, Wide>,
-    tables: Vec<Table>,
-}
-
-/// The table of a tracepoint.
-#[derive(Debug)]
-struct Wide {
-    table: Table,
-    expressions: Vec<Expression>,
-    /// Where each expression is: its name, and how many of the same name the frame has before it.
-    index: HashMap<(String, usize), usize>,
-}
-
-/// An expression that a tracepoint collects: a column, one for why there is no value, and for strings one of bytes.
-#[derive(Debug)]
-struct Expression {
-    name: String,
-    shape: Option<Shape>,
-}
-
-impl Expression {
-    fn shape(&self) -> &Shape {
-        self.shape.as_ref().unwrap_or(&Shape::Text)
-    }
-}
-
-/// A frame's row, before it is in columns.
-struct Row {
-    frame: i64,
-    tracepoint: TracepointNumber,
-    time_ns: Option<i64>,
-    thread: Option<i64>,
-    cpu: Option<i64>,
-    typed: TypedRow,
-    values: Vec<TypedValue>,
+    layout: Layout,
 }
 
 impl<'a> Run<'a> {
@@ -84,43 +43,20 @@ impl<'a> Run<'a> {
     pub fn new(file: &'a TraceFile, program: &'a Program) -> Self {
         let viewer = Viewer::new(file, program);
         let mut frames: Vec<(Option<u64>, FrameNumber)> = Vec::new();
-        let mut seen = HashSet::new();
-        let mut found: BTreeMap<TracepointNumber, Found> = BTreeMap::new();
-        // A tracepoint that was not hit has a table too.
-        for tracepoint in file.description().tracepoints() {
-            found.entry(tracepoint.definition.number).or_default();
-        }
+        let mut places = Places::new(file);
         for frame in file.frames() {
             if !viewer.is_listed(frame) {
                 continue;
             }
             frames.push((time_ns(frame), frame.number()));
-            let number = frame.tracepoint();
-            if seen.insert((number, viewer.place_key(frame))) {
-                found.entry(number).or_default().add(&viewer, frame);
-            }
+            places.add(&viewer, frame);
         }
         frames.sort_by_key(|(time, number)| (time.unwrap_or(0), *number));
-        let tracepoints: BTreeMap<_, _> = (found.into_iter())
-            .map(|(number, found)| (number, found.wide(number)))
-            .collect();
-        let mut tables = vec![
-            Table::runs(),
-            Table::modules(),
-            Table::probes(),
-            Table::hits(),
-        ];
-        tables.push(Table::values());
-        if file.spans().iter().next().is_some() {
-            tables.push(Table::spans());
-        }
-        tables.extend(tracepoints.values().map(|wide| wide.table.clone()));
         Self {
             file,
             program,
             frames: frames.into_iter().map(|(_, number)| number).collect(),
-            tracepoints,
-            tables,
+            layout: places.layout(file),
         }
     }
 
@@ -133,7 +69,7 @@ impl<'a> Run<'a> {
     /// All tables. `runs` is the first.
     #[must_use]
     pub fn tables(&self) -> &[Table] {
-        &self.tables
+        self.layout.tables()
     }
 
     /// Gives the rows of all tables, in batches: those of each table sorted as it says. `wanted` says which tables.
@@ -146,40 +82,43 @@ impl<'a> Run<'a> {
         mut take: impl FnMut(&Table, RecordBatch) -> Result<(), E>,
     ) -> Result<(), E> {
         let threads = match self.frames.len() {
-            0..MANY => 1,
+            0..FRAMES_FOR_THREADS => 1,
             _ => std::thread::available_parallelism().map_or(1, NonZero::get),
         };
-        let wanted: Vec<bool> = self.tables.iter().map(wanted).collect();
-        for (at, table) in self.tables.iter().enumerate() {
-            if wanted.get(at) != Some(&true) {
-                continue;
+        let wanted: Vec<bool> = self.tables().iter().map(wanted).collect();
+        for (at, table) in self.tables().iter().enumerate() {
+            if wanted.get(at) == Some(&true)
+                && let Some(batch) = rows_of_run(self.file, self.program, table)?
+            {
+                take(table, batch)?;
             }
-            let batch = match table.name.as_str() {
-                RUNS => narrow::runs(table, self.file)?,
-                MODULES => narrow::modules(table, self.file)?,
-                PROBES => narrow::probes(table, self.file)?,
-                SPANS => narrow::spans(table, self.file, self.program)?,
-                _ => continue,
-            };
-            take(table, batch)?;
         }
         let pieces = self.pieces(&wanted, FRAMES_A_BATCH);
         let threads = threads.min(MOST_THREADS);
         pieces.read(self.program, threads, |at, batch| {
-            match self.tables.get(at) {
+            match self.tables().get(at) {
                 Some(table) => take(table, batch),
                 None => Ok(()),
             }
         })
     }
 
-    fn pieces<'p>(&'p self, wanted: &'p [bool], frames_a_piece: usize) -> Pieces<'p, 'a> {
+    fn pieces<'p>(&'p self, wanted: &[bool], frames_a_piece: usize) -> Pieces<'p, 'a> {
+        let tables = self.tables().iter().enumerate();
+        let wanted = tables.filter(|(at, _)| wanted.get(*at) == Some(&true));
+        let makers: Vec<(usize, RowMaker<'p>)> = wanted
+            .filter_map(|(at, table)| Some((at, RowMaker::new(&self.layout, table, None)?)))
+            .collect();
+        let mut needs = Needs::of_frame();
+        let needs_values = |maker: &RowMaker<'_>| !matches!(maker.needs().values, Values::None);
+        if makers.iter().any(|(_, maker)| needs_values(maker)) {
+            needs.values = Values::All;
+        }
         Pieces {
             file: self.file,
             frames: &self.frames,
-            tracepoints: &self.tracepoints,
-            tables: &self.tables,
-            wanted,
+            makers,
+            needs,
             frames_a_piece,
         }
     }
@@ -189,10 +128,9 @@ impl<'a> Run<'a> {
 struct Pieces<'p, 'a> {
     file: &'a TraceFile,
     frames: &'p [FrameNumber],
-    tracepoints: &'p BTreeMap<TracepointNumber, Wide>,
-    tables: &'p [Table],
-    /// Which of the tables.
-    wanted: &'p [bool],
+    /// The tables, with their numbers.
+    makers: Vec<(usize, RowMaker<'p>)>,
+    needs: Needs,
     frames_a_piece: usize,
 }
 
@@ -256,241 +194,23 @@ impl Pieces<'_, '_> {
     }
 
     fn piece(&self, viewer: &Viewer<'_>, numbers: &[FrameNumber]) -> Piece {
-        let wanted = |name: &str| {
-            let at = self.tables.iter().position(|table| table.name == name)?;
-            let is_wanted = self.wanted.get(at) == Some(&true);
-            is_wanted.then_some(at)
-        };
-        let (hits, values) = (wanted(HITS), wanted(VALUES));
-        let wide: Vec<(usize, TracepointNumber, &Wide)> = (self.tracepoints.iter())
-            .filter_map(|(number, wide)| Some((wanted(&wide.table.name)?, *number, wide)))
-            .collect();
-        let needs_values = values.is_some() || !wide.is_empty();
         let mut made = Vec::new();
-        if hits.is_none() && !needs_values {
+        if self.makers.is_empty() {
             return Ok(made);
         }
         let rows: Vec<Row> = (numbers.iter())
             .filter_map(|number| viewer.file().frame(*number))
-            .map(|frame| row(viewer, frame, needs_values))
+            .map(|frame| Row::new(viewer, frame, &self.needs))
             .collect();
-        let table = |at: usize| self.tables.get(at);
-        if let Some((at, table)) = hits.and_then(|at| Some((at, table(at)?))) {
-            made.push((at, hit_rows(table, &rows)?));
-        }
-        if let Some((at, table)) = values.and_then(|at| Some((at, table(at)?))) {
-            made.push((at, value_rows(table, &rows)?));
-        }
-        for (at, number, wide) in wide {
-            let rows: Vec<&Row> = rows.iter().filter(|row| row.tracepoint == number).collect();
-            if !rows.is_empty() {
-                made.push((at, wide.rows(&rows)?));
+        for (at, maker) in &self.makers {
+            let tracepoint = maker.tracepoint();
+            let own = |row: &&Row| tracepoint.is_none_or(|number| row.tracepoint == number);
+            let rows: Vec<&Row> = rows.iter().filter(own).collect();
+            if !rows.is_empty() || tracepoint.is_none() {
+                made.push((*at, maker.rows(&rows)?));
             }
         }
         Ok(made)
-    }
-}
-
-/// When a frame was made, in nanoseconds.
-fn time_ns(frame: Frame<'_>) -> Option<u64> {
-    let from_microseconds = || frame.timestamp().map(|time| time.saturating_mul(1000));
-    frame.nanoseconds().or_else(from_microseconds)
-}
-
-fn row<'a>(viewer: &Viewer<'a>, frame: Frame<'a>, with_values: bool) -> Row {
-    Row {
-        frame: number(frame.number().0),
-        tracepoint: frame.tracepoint(),
-        time_ns: time_ns(frame).map(number),
-        thread: frame.thread().map(|thread| thread.0.into()),
-        cpu: frame.cpu().map(Into::into),
-        typed: viewer.typed_row(frame),
-        values: match with_values {
-            true => viewer.typed_values(frame),
-            false => Vec::new(),
-        },
-    }
-}
-
-/// The columns that all tables of frames begin with.
-fn frame_columns(rows: &[&Row]) -> Vec<ArrayRef> {
-    let place = |row: &&Row| row.typed.place.clone();
-    vec![
-        numbers(rows.iter().map(|row| Some(row.frame))),
-        numbers(rows.iter().map(|row| row.time_ns)),
-        numbers(rows.iter().map(|row| row.thread)),
-        numbers(rows.iter().map(|row| row.cpu)),
-        numbers(
-            rows.iter()
-                .map(|row| row.typed.pc.map(|pc| pc.0.cast_signed())),
-        ),
-        texts(rows.iter().map(|row| place(row)?.function)),
-        texts(rows.iter().map(|row| place(row)?.file)),
-        numbers(rows.iter().map(|row| {
-            let line = row.typed.place.as_ref()?.line;
-            (line != 0).then(|| number(line))
-        })),
-        texts(rows.iter().map(|row| Some(row.typed.kind))),
-        numbers(
-            rows.iter()
-                .map(|row| Some(number(row.typed.span?.duration_ns()?))),
-        ),
-        texts(rows.iter().map(|row| Some(row.typed.span?.end.name()))),
-        numbers(rows.iter().map(|row| row.typed.parent.map(number))),
-    ]
-}
-
-fn hit_rows(table: &Table, rows: &[Row]) -> Result<RecordBatch, DatasetError> {
-    let rows: Vec<&Row> = rows.iter().collect();
-    let mut columns = frame_columns(&rows);
-    columns.insert(
-        1,
-        numbers(rows.iter().map(|row| Some(row.tracepoint.0.into()))),
-    );
-    batch(table, columns)
-}
-
-fn value_rows(table: &Table, rows: &[Row]) -> Result<RecordBatch, DatasetError> {
-    let all: Vec<(&Row, &TypedValue)> = rows
-        .iter()
-        .flat_map(|row| row.values.iter().map(move |value| (row, value)))
-        .collect();
-    let datum = |(_, value): &(&Row, &'_ TypedValue)| value.datum.clone();
-    batch(
-        table,
-        vec![
-            numbers(all.iter().map(|(row, _)| Some(row.frame))),
-            numbers(all.iter().map(|(row, _)| row.time_ns)),
-            numbers(all.iter().map(|(row, _)| Some(row.tracepoint.0.into()))),
-            texts(all.iter().map(|(_, value)| Some(&value.view.expression))),
-            texts(all.iter().map(|(_, value)| value.view.type_name.as_ref())),
-            texts(all.iter().map(|(_, value)| Some(&value.view.value))),
-            numbers(all.iter().map(|(_, value)| match value.datum {
-                Datum::Integer(number) => i64::try_from(number).ok(),
-                Datum::Boolean(truth) => Some(truth.into()),
-                Datum::Address(address) => Some(address.cast_signed()),
-                _ => None,
-            })),
-            std::sync::Arc::new(
-                (all.iter())
-                    .map(|(_, value)| match value.datum {
-                        Datum::Float(number) => Some(number),
-                        _ => None,
-                    })
-                    .collect::<arrow::array::Float64Array>(),
-            ),
-            texts(all.iter().map(|value| match datum(value) {
-                datum @ (Datum::Text(_) | Datum::String { .. }) => Some(datum.text()),
-                _ => None,
-            })),
-            texts(
-                all.iter()
-                    .map(|(_, value)| match (&value.view.error, &value.datum) {
-                        (Some(error), _) => Some(error.clone()),
-                        (None, Datum::Missing(why)) => {
-                            Some(why.trim_start_matches('<').trim_end_matches('>').to_owned())
-                        }
-                        _ => None,
-                    }),
-            ),
-        ],
-    )
-}
-
-/// What the frames of a tracepoint collect.
-#[derive(Default)]
-struct Found {
-    expressions: Vec<Expression>,
-    index: HashMap<(String, usize), usize>,
-}
-
-impl Found {
-    fn add<'a>(&mut self, viewer: &Viewer<'a>, frame: Frame<'a>) {
-        let mut same: HashMap<String, usize> = HashMap::new();
-        for found in viewer.value_shapes(frame) {
-            let before = same.entry(found.expression.clone()).or_default();
-            let key = (found.expression.clone(), *before);
-            *before += 1;
-            match self.index.get(&key) {
-                Some(at) => {
-                    let known = &mut self.expressions[*at];
-                    known.shape = match (known.shape.take(), found.shape) {
-                        (Some(a), Some(b)) => Some(unified(&a, &b)),
-                        (a, b) => a.or(b),
-                    };
-                }
-                None if self.expressions.len() < MOST_EXPRESSIONS => {
-                    self.index.insert(key, self.expressions.len());
-                    self.expressions.push(Expression {
-                        name: found.expression,
-                        shape: found.shape,
-                    });
-                }
-                None => {}
-            }
-        }
-    }
-
-    fn wide(mut self, number: TracepointNumber) -> Wide {
-        let mut all = fields(FRAME_COLUMNS);
-        let mut names = Names::default();
-        // A partition of a dataset is a column for its readers.
-        for name in ["run", "host", "day", "table"] {
-            names.unique(name);
-        }
-        for field in &all {
-            names.unique(field.name());
-        }
-        for expression in &mut self.expressions {
-            expression.name = names.unique(&expression.name);
-        }
-        for expression in &self.expressions {
-            let shape = expression.shape();
-            all.push(Field::new(&expression.name, data_type(shape), true));
-            let name = names.unique(&format!("{}_unavailable", expression.name));
-            all.push(Field::new(name, DataType::Utf8, true));
-            if *shape == Shape::String {
-                let name = names.unique(&format!("{}_bytes", expression.name));
-                all.push(Field::new(name, DataType::Binary, true));
-            }
-        }
-        Wide {
-            table: Table::new(&format!("tp{}", number.0), all),
-            expressions: self.expressions,
-            index: self.index,
-        }
-    }
-}
-
-impl Wide {
-    fn rows(&self, rows: &[&Row]) -> Result<RecordBatch, DatasetError> {
-        let mut columns = frame_columns(rows);
-        let mut cells: Vec<Vec<Option<&Datum>>> =
-            vec![vec![None; rows.len()]; self.expressions.len()];
-        for (at, row) in rows.iter().enumerate() {
-            let mut same: HashMap<&str, usize> = HashMap::new();
-            for value in &row.values {
-                let name = value.view.expression.as_str();
-                let before = same.entry(name).or_default();
-                let column = self.index.get(&(name.to_owned(), *before));
-                *before += 1;
-                if let Some(cell) = column
-                    .and_then(|column| cells.get_mut(*column))
-                    .and_then(|cells| cells.get_mut(at))
-                {
-                    *cell = Some(&value.datum);
-                }
-            }
-        }
-        for (expression, cells) in self.expressions.iter().zip(&cells) {
-            let (array, notes) = column(expression.shape(), cells);
-            columns.push(array);
-            columns.push(notes.into_array());
-            if *expression.shape() == Shape::String {
-                columns.push(invalid_strings(cells));
-            }
-        }
-        batch(&self.table, columns)
     }
 }
 

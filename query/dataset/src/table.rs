@@ -54,6 +54,17 @@ impl Table {
         }
     }
 
+    /// Whether a column says what a frame is, and not what it collected.
+    #[must_use]
+    pub fn is_of_frame(&self, column: &str) -> bool {
+        match self.name.as_str() {
+            HITS => self.schema.index_of(column).is_ok(),
+            VALUES => matches!(column, "frame" | "time_ns" | "tracepoint"),
+            RUNS | MODULES | PROBES | SPANS => false,
+            _ => FRAME_COLUMNS.iter().any(|(name, _)| *name == column),
+        }
+    }
+
     fn narrow(name: &str, columns: &[(&str, DataType)]) -> Self {
         Self::new(name, fields(columns))
     }
