@@ -2,6 +2,8 @@
 
 mod dataset;
 mod open;
+mod output;
+mod query;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,9 @@ enum Command {
     /// Runs as Parquet files in a directory
     #[command(subcommand, after_help = dataset::HELP)]
     Dataset(dataset::Command),
+    /// Ask trace files and datasets in SQL
+    #[command(after_help = query::HELP)]
+    Query(query::Arguments),
 }
 
 /// How a command ended that had no error.
@@ -42,6 +47,7 @@ enum Answer {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Dataset(command) => dataset::run(&command),
+        Command::Query(arguments) => query::run(&arguments),
     };
     match result {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

@@ -1,0 +1,584 @@
+//! Runs as a database.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Column, DataFusionError, ParamValues, ScalarValue};
+use datafusion::datasource::{MemTable, ViewTable, provider_as_source};
+use datafusion::error::Result as EngineResult;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, Union, cast, lit,
+};
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::{displayable, execute_stream};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use futures_util::StreamExt as _;
+use tokio::runtime::Runtime;
+use tracewire_dataset::{ListedFile, Severity, list};
+use tracewire_views::words::bytes;
+
+use crate::dataset_table::{DatasetTable, IN_PATHS};
+use crate::error::QueryError;
+use crate::spelling::{Names, words};
+use crate::trace_run::TraceRun;
+use crate::trace_table::TraceTable;
+use crate::unite::{Convert, is_plain_cast, united_schema};
+
+/// The tables that every run has, or may have.
+const COMMON: [&str; 6] = ["runs", "modules", "probes", "hits", "values", "spans"];
+
+/// How many of those that take memory are named where there is not enough.
+const CONSUMERS_NAMED: NonZero<usize> = NonZero::new(3).expect("not zero");
+
+/// The stack of a thread, in bytes. The engine walks expressions by recursion.
+const STACK: usize = 64 << 20;
+
+/// How many batches may be made before they are taken.
+const AHEAD: usize = 2;
+
+/// How queries are answered.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Files of the programs, where they are not where they were.
+    pub elf: Vec<PathBuf>,
+    /// The most memory that sorting, grouping and joining may take, in bytes.
+    pub memory: usize,
+    /// Where rows are written for which there is no memory; none for the system's directory for temporary files.
+    pub spill: Option<PathBuf>,
+    /// How many threads work on a query; none for as many as there are processors.
+    pub threads: Option<NonZero<usize>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            elf: Vec::new(),
+            memory: 1 << 30,
+            spill: None,
+            threads: None,
+        }
+    }
+}
+
+/// Runs, of which queries can be asked.
+pub struct Database {
+    runtime: Runtime,
+    context: SessionContext,
+    options: Options,
+    traces: Vec<Arc<TraceRun>>,
+    files: Vec<ListedFile>,
+    /// The tables that were asked for.
+    tables: HashMap<String, Arc<ViewTable>>,
+}
+
+/// A part of a table.
+struct Part {
+    provider: Arc<dyn TableProvider>,
+    /// What a dataset has in its paths, where the part is of a trace file.
+    of_trace: Option<Arc<TraceRun>>,
+}
+
+impl Database {
+    /// Opens trace files and datasets. What is to be known of them is said to `note`, which takes text with names from files.
+    ///
+    /// A trace file's run has the name of the file without its ending; where two have the same, the names are the paths.
+    ///
+    /// # Errors
+    /// When one of them cannot be read, or has something that is no part of it; when two runs have one name.
+    pub fn open(
+        paths: &[PathBuf],
+        options: Options,
+        mut note: impl FnMut(String),
+    ) -> Result<Self, QueryError> {
+        let names = run_names(paths);
+        let mut traces = Vec::new();
+        let mut files = Vec::new();
+        for (path, name) in paths.iter().zip(names) {
+            if path.is_dir() {
+                let found = dataset(path, &mut note)?;
+                if found.is_empty() {
+                    return Err(QueryError::NoRuns { path: path.clone() });
+                }
+                files.extend(found);
+            } else {
+                let run = TraceRun::open(path, name, &options.elf, &mut note)?;
+                traces.push(Arc::new(run));
+            }
+        }
+        unlike_names(&traces, &files)?;
+        let threads = options
+            .threads
+            .or_else(|| std::thread::available_parallelism().ok());
+        let threads = threads.map_or(1, NonZero::get);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("query")
+            .thread_stack_size(STACK)
+            .build()
+            .map_err(QueryError::Start)?;
+        let context =
+            context(&options, threads).map_err(|error| QueryError::Engine(Box::new(error)))?;
+        Ok(Self {
+            runtime,
+            context,
+            options,
+            traces,
+            files,
+            tables: HashMap::new(),
+        })
+    }
+
+    /// The names of all tables.
+    #[must_use]
+    pub fn table_names(&self) -> Vec<String> {
+        let described = self.traces.iter().flat_map(|run| run.tracepoints());
+        let in_datasets = self
+            .files
+            .iter()
+            .filter_map(|file| tracepoint_of(&file.table));
+        let tracepoints: BTreeSet<i32> = described.chain(in_datasets).collect();
+        let common = COMMON.iter().map(|name| (*name).to_owned());
+        common
+            .chain(tracepoints.iter().map(|number| format!("tp{number}")))
+            .collect()
+    }
+
+    /// Answers a query. `parameters` are the values of what it names `$NAME`.
+    ///
+    /// # Errors
+    /// When it is no query, or asks for what is not there.
+    pub fn query(
+        &mut self,
+        sql: &str,
+        parameters: &BTreeMap<String, ScalarValue>,
+    ) -> Result<Answer<'_>, QueryError> {
+        let plan = self.plan(sql, parameters)?;
+        let (state, task) = (self.context.state(), self.context.task_ctx());
+        let started = self.on_worker(async move {
+            let plan = state.create_physical_plan(&plan).await?;
+            let mut rows = execute_stream(plan, task)?;
+            // The rows are made by the workers, and handed over here.
+            let mut stream = RecordBatchReceiverStreamBuilder::new(rows.schema(), AHEAD);
+            let sender = stream.tx();
+            stream.spawn(async move {
+                while let Some(batch) = rows.next().await {
+                    // Nobody reads on.
+                    if sender.send(batch).await.is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            });
+            Ok(stream.build())
+        });
+        let stream = started.map_err(|error| self.engine_error(error))?;
+        Ok(Answer {
+            schema: stream.schema(),
+            stream,
+            database: self,
+        })
+    }
+
+    /// Does something on a thread whose stack is large enough for the engine's recursion.
+    fn on_worker<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = EngineResult<T>> + Send + 'static,
+    ) -> EngineResult<T> {
+        let done = self.runtime.block_on(self.runtime.spawn(work));
+        done.unwrap_or_else(|ended| match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(ended) => Err(DataFusionError::External(Box::new(ended))),
+        })
+    }
+
+    /// How a query would be answered: for each table how many frames are read, and what is done with their rows.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub fn explain(
+        &mut self,
+        sql: &str,
+        parameters: &BTreeMap<String, ScalarValue>,
+    ) -> Result<String, QueryError> {
+        let plan = self.plan(sql, parameters)?;
+        let state = self.context.state();
+        let planned = self.on_worker(async move { state.create_physical_plan(&plan).await });
+        let planned = planned.map_err(|error| self.engine_error(error))?;
+        Ok(displayable(planned.as_ref()).indent(true).to_string())
+    }
+
+    fn plan(
+        &mut self,
+        sql: &str,
+        parameters: &BTreeMap<String, ScalarValue>,
+    ) -> Result<LogicalPlan, QueryError> {
+        let mut words = words(sql)?;
+        let names = self.provide_tables(&words)?;
+        names.spell(&mut words);
+        let statement = parse(sql, words)?;
+        let (state, parameters) = (self.context.state(), parameters.clone());
+        let planned = self.on_worker(async move {
+            let plan = state.statement_to_plan(statement).await?;
+            let read_only = SQLOptions::new()
+                .with_allow_ddl(false)
+                .with_allow_dml(false)
+                .with_allow_statements(false);
+            read_only.verify_plan(&plan)?;
+            if parameters.is_empty() {
+                return Ok(plan);
+            }
+            let values = parameters
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone().into()));
+            plan.with_param_values(ParamValues::Map(values.collect()))
+        });
+        planned.map_err(|error| self.plan_error(error))
+    }
+
+    /// Makes the tables that are named in a query, and gives the names that they have.
+    fn provide_tables(&mut self, words: &[TokenWithSpan]) -> Result<Names, QueryError> {
+        let mut wanted: BTreeSet<String> = BTreeSet::new();
+        for word in words {
+            if let Token::Word(word) = &word.token {
+                let small = word.value.to_lowercase();
+                if small == "information_schema" || small == "show" {
+                    wanted.extend(self.table_names());
+                }
+                wanted.insert(small);
+            }
+        }
+        let mut names = Names::default();
+        for name in wanted {
+            if !self.tables.contains_key(&name) {
+                let Some(table) = self.table(&name)? else {
+                    continue;
+                };
+                let table = Arc::new(table);
+                let known: Arc<dyn TableProvider> = table.clone();
+                self.context
+                    .register_table(name.as_str(), known)
+                    .map_err(|error| QueryError::Engine(Box::new(error)))?;
+                self.tables.insert(name.clone(), table);
+            }
+            if let Some(table) = self.tables.get(&name) {
+                names.add(&name);
+                names.add_fields(table.schema().fields());
+            }
+        }
+        Ok(names)
+    }
+
+    /// A table of all runs; none where no run has it.
+    fn table(&self, name: &str) -> Result<Option<ViewTable>, QueryError> {
+        let is_common = COMMON.contains(&name);
+        if !is_common && tracepoint_of(name).is_none() {
+            return Ok(None);
+        }
+        let mut parts = Vec::new();
+        for run in &self.traces {
+            let layout = match is_common {
+                true => run.common_layout(),
+                false => run.layout(),
+            };
+            let Some(table) = layout.table(name) else {
+                continue;
+            };
+            let provider: Arc<dyn TableProvider> = match run.rows(table)? {
+                Some(rows) => {
+                    let made = MemTable::try_new(rows.schema(), vec![vec![rows]]);
+                    Arc::new(made.map_err(|error| QueryError::Engine(Box::new(error)))?)
+                }
+                None => match TraceTable::new(Arc::clone(run), Arc::clone(&layout), name) {
+                    Some(table) => Arc::new(table),
+                    None => continue,
+                },
+            };
+            parts.push(Part {
+                provider,
+                of_trace: Some(Arc::clone(run)),
+            });
+        }
+        let files: Vec<&ListedFile> = self
+            .files
+            .iter()
+            .filter(|file| file.table == name)
+            .collect();
+        for table in DatasetTable::open(&files)? {
+            parts.push(Part {
+                provider: Arc::new(table),
+                of_trace: None,
+            });
+        }
+        if parts.is_empty() && name == "spans" {
+            let table = tracewire_dataset::Layout::common().table(name).cloned();
+            if let Some(table) = table {
+                let made = MemTable::try_new(table.schema, vec![Vec::new()]);
+                let made = made.map_err(|error| QueryError::Engine(Box::new(error)))?;
+                parts.push(Part {
+                    provider: Arc::new(made),
+                    of_trace: None,
+                });
+            }
+        }
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let plan = united(&parts).map_err(|error| QueryError::Engine(Box::new(error)))?;
+        Ok(Some(ViewTable::new(plan, None)))
+    }
+
+    fn plan_error(&self, error: DataFusionError) -> QueryError {
+        let root = error.find_root().to_string();
+        // The engine has no kind of its own for this.
+        if let Some(name) = root
+            .strip_prefix("Error during planning: table '")
+            .and_then(|rest| rest.strip_suffix("' not found"))
+        {
+            let name = name.rsplit('.').next().unwrap_or(name);
+            return QueryError::Table {
+                name: name.to_owned(),
+                tables: self.table_names(),
+            };
+        }
+        if let Some(what) = root.strip_prefix("Error during planning: ")
+            && ["DDL", "DML", "Statement"]
+                .iter()
+                .any(|kind| what.starts_with(kind))
+        {
+            return QueryError::ReadOnly(what.to_owned());
+        }
+        self.engine_error(error)
+    }
+
+    fn engine_error(&self, error: DataFusionError) -> QueryError {
+        if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) {
+            return QueryError::Memory {
+                limit: bytes(self.options.memory as u64),
+                spill: self
+                    .options
+                    .spill
+                    .clone()
+                    .unwrap_or_else(std::env::temp_dir),
+                source: Box::new(error),
+            };
+        }
+        QueryError::Engine(Box::new(error))
+    }
+}
+
+/// The rows of an answer, in batches.
+pub struct Answer<'d> {
+    database: &'d Database,
+    schema: SchemaRef,
+    stream: SendableRecordBatchStream,
+}
+
+impl Answer<'_> {
+    /// The columns.
+    #[must_use]
+    pub const fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Iterator for Answer<'_> {
+    type Item = Result<RecordBatch, QueryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.database.runtime.block_on(self.stream.next())?;
+        Some(next.map_err(|error| self.database.engine_error(error)))
+    }
+}
+
+fn context(options: &Options, threads: usize) -> EngineResult<SessionContext> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads)
+        .with_information_schema(true);
+    // Names have been spelt already.
+    config.options_mut().sql_parser.enable_ident_normalization = false;
+    // A filter that leaves few rows spares the decoding of the others.
+    config.options_mut().execution.parquet.pushdown_filters = true;
+    config.options_mut().execution.parquet.reorder_filters = true;
+    // It takes a column of a view for that of the table below, where an expression asks for a part of a structure.
+    config
+        .options_mut()
+        .optimizer
+        .enable_leaf_expression_pushdown = false;
+    // What each sort keeps for the merge of what it has spilled is a small part of all.
+    let reserved = &mut config.options_mut().execution.sort_spill_reservation_bytes;
+    *reserved = (options.memory / (8 * threads)).min(*reserved);
+    let pool = FairSpillPool::new(options.memory);
+    let pool = TrackConsumersPool::new(pool, CONSUMERS_NAMED);
+    let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
+    if let Some(spill) = &options.spill {
+        runtime = runtime.with_temp_file_path(spill);
+    }
+    Ok(SessionContext::new_with_config_rt(
+        config,
+        runtime.build_arc()?,
+    ))
+}
+
+/// The files of a dataset.
+fn dataset(path: &Path, note: &mut impl FnMut(String)) -> Result<Vec<ListedFile>, QueryError> {
+    let listing = list(path)?;
+    for finding in listing.findings {
+        match finding.severity {
+            Severity::Error => {
+                return Err(QueryError::Foreign {
+                    path: finding.path,
+                    message: finding.message,
+                });
+            }
+            Severity::Warning => note(format!(
+                "{}: passed over: {}",
+                finding.path.display(),
+                finding.message
+            )),
+        }
+    }
+    Ok(listing.files)
+}
+
+/// The names of runs: those of their files without the ending, or the whole paths where two would have one name.
+fn run_names(paths: &[PathBuf]) -> Vec<String> {
+    let short = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or(path.as_os_str());
+        stem.to_string_lossy().into_owned()
+    };
+    let mut count: HashMap<String, usize> = HashMap::new();
+    for path in paths {
+        *count.entry(short(path)).or_default() += 1;
+    }
+    let name = |path: &PathBuf| match count.get(&short(path)) {
+        Some(1) => short(path),
+        _ => path.to_string_lossy().into_owned(),
+    };
+    paths.iter().map(name).collect()
+}
+
+/// Makes sure that no two runs have one name.
+fn unlike_names(traces: &[Arc<TraceRun>], files: &[ListedFile]) -> Result<(), QueryError> {
+    let mut known: HashMap<&str, &Path> = HashMap::new();
+    let of_files = files.iter().filter(|file| file.table == "runs");
+    let all = (traces
+        .iter()
+        .map(|run| (run.name.as_str(), run.path.as_path())))
+    .chain(of_files.map(|file| (file.run.as_str(), file.path.as_path())));
+    for (name, path) in all {
+        if let Some(first) = known.insert(name, path) {
+            return Err(QueryError::SameName {
+                name: name.to_owned(),
+                first: first.to_owned(),
+                second: path.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The tracepoint that a table is of.
+fn tracepoint_of(table: &str) -> Option<i32> {
+    let number: i32 = table.strip_prefix("tp")?.parse().ok()?;
+    (format!("tp{number}") == table).then_some(number)
+}
+
+/// One statement.
+fn parse(sql: &str, words: Vec<TokenWithSpan>) -> Result<Statement, QueryError> {
+    let dialect = DuckDbDialect {};
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(words);
+    let mut statements = parser.parse_statements().map_err(|error| {
+        let message = match error {
+            ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+            ParserError::RecursionLimitExceeded => "nested too deep".to_owned(),
+        };
+        let (message, line, column) = place_of(&message);
+        QueryError::Syntax {
+            message,
+            sql: sql.to_owned(),
+            line,
+            column,
+        }
+    })?;
+    match (statements.pop(), statements.len()) {
+        (Some(statement), 0) => Ok(Statement::Statement(Box::new(statement))),
+        (None, _) => Err(QueryError::Statements(0)),
+        (Some(_), others) => Err(QueryError::Statements(others + 1)),
+    }
+}
+
+/// What the parser says, without the place at its end; 0 where it names none.
+fn place_of(message: &str) -> (String, u64, u64) {
+    let found = || {
+        let (before, place) = message.rsplit_once(" at Line: ")?;
+        let (line, column) = place.split_once(", Column: ")?;
+        Some((before.to_owned(), line.parse().ok()?, column.parse().ok()?))
+    };
+    found().unwrap_or_else(|| (message.to_owned(), 0, 0))
+}
+
+/// All parts as one table: `run`, the columns of the parts, `host` and `day`.
+fn united(parts: &[Part]) -> EngineResult<LogicalPlan> {
+    let schemas: Vec<SchemaRef> = parts.iter().map(|part| part.provider.schema()).collect();
+    let own = |schema: &SchemaRef| {
+        let fields = schema.fields().iter();
+        let own = fields.filter(|field| !IN_PATHS.contains(&field.name().as_str()));
+        Schema::new(own.cloned().collect::<Vec<_>>())
+    };
+    let own: Vec<Schema> = schemas.iter().map(own).collect();
+    let whole = united_schema(&own);
+    let mut plans = Vec::new();
+    for part in parts {
+        let schema = part.provider.schema();
+        let of_path = |name: &str| match (&part.of_trace, name) {
+            (Some(run), "run") => lit(run.name.clone()),
+            (Some(run), "day") => lit(run.day()),
+            (None, name) if schema.index_of(name).is_ok() => Expr::Column(Column::from_name(name)),
+            _ => lit(ScalarValue::Utf8(None)),
+        };
+        let mut columns = vec![of_path("run").alias("run")];
+        for field in whole.fields() {
+            let column = match schema.index_of(field.name()) {
+                Ok(at) => {
+                    let column = Expr::Column(Column::from_name(field.name()));
+                    let (from, to) = (schema.field(at).data_type(), field.data_type());
+                    as_type(column, from, to)
+                }
+                Err(_) => lit(ScalarValue::try_new_null(field.data_type())?),
+            };
+            columns.push(column.alias(field.name()));
+        }
+        columns.push(of_path("host").alias("host"));
+        columns.push(of_path("day").alias("day"));
+        let source = provider_as_source(Arc::clone(&part.provider));
+        let plan = LogicalPlanBuilder::scan("part", source, None)?.project(columns)?;
+        plans.push(Arc::new(plan.build()?));
+    }
+    match <[_; 1]>::try_from(plans) {
+        Ok([plan]) => Ok(Arc::unwrap_or_clone(plan)),
+        Err(plans) => Ok(LogicalPlan::Union(Union::try_new_with_loose_types(plans)?)),
+    }
+}
+
+fn as_type(column: Expr, from: &DataType, to: &DataType) -> Expr {
+    if from == to {
+        column
+    } else if is_plain_cast(from, to) {
+        cast(column, to.clone())
+    } else {
+        ScalarUDF::new_from_impl(Convert::new(to.clone())).call(vec![column])
+    }
+}

@@ -1,0 +1,26 @@
+//! SQL over trace files and datasets.
+//!
+//! A [`Database`] has the tables of [`tracewire_dataset`] for all its runs together: `runs`, `modules`, `probes`, `hits`, `values`,
+//! `spans`, and `tpN` for each tracepoint. Each begins with the column `run` and ends with `host` and `day`.
+//!
+//! The engine is DataFusion. A table of a trace file is read while the query runs: what a filter says of the frame's number, its time,
+//! its tracepoint and its program counter is asked of the frame index, the other filters on what a frame is are worked out before its
+//! values are, and of the values those are evaluated that the query names. Nothing is written but what the engine has no memory for.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod database;
+mod dataset_table;
+mod error;
+mod named;
+mod ranges;
+mod spelling;
+mod trace_run;
+mod trace_table;
+mod unite;
+
+pub use database::{Answer, Database, Options};
+pub use datafusion::common::ScalarValue;
+pub use error::QueryError;
+pub use named::{NamedQuery, Parameter, named_queries};

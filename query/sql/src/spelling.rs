@@ -1,0 +1,147 @@
+//! Names in SQL: capitals and small letters are the same, as in DuckDB, whether a name has quotes or not.
+//!
+//! The engine tells them apart. So each word of a query that is a known name but for its capitals becomes that name before the query is
+//! parsed. Words of the language may be written in any way, so they may be changed too.
+
+use std::collections::{HashMap, HashSet};
+
+use arrow::datatypes::{DataType, Fields};
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use crate::error::QueryError;
+
+/// How deep types are looked at for names. They are no deeper.
+const DEEPEST: usize = 64;
+
+/// The most words of a query. Each may make its tree a level deeper, which the engine walks by recursion.
+const MOST_WORDS: usize = 5000;
+
+/// The words of a query.
+pub(crate) fn words(sql: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
+    let words = Tokenizer::new(&DuckDbDialect {}, sql)
+        .tokenize_with_location()
+        .map_err(|error| QueryError::Syntax {
+            message: error.message,
+            sql: sql.to_owned(),
+            line: error.location.line,
+            column: error.location.column,
+        })?;
+    let is_counted = |word: &&TokenWithSpan| {
+        use Token::{Comma, Number, SingleQuotedString, Whitespace};
+        !matches!(
+            word.token,
+            Comma | Number(..) | SingleQuotedString(_) | Whitespace(_)
+        )
+    };
+    match words.iter().filter(is_counted).count() {
+        0..=MOST_WORDS => Ok(words),
+        found => Err(QueryError::Long {
+            found,
+            most: MOST_WORDS,
+        }),
+    }
+}
+
+/// The known names.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    exact: HashSet<String>,
+    by_small_letters: HashMap<String, String>,
+}
+
+impl Names {
+    pub(crate) fn add(&mut self, name: &str) {
+        if self.exact.insert(name.to_owned()) {
+            let first = self.by_small_letters.entry(name.to_lowercase());
+            first.or_insert_with(|| name.to_owned());
+        }
+    }
+
+    /// Adds the names of columns, and those of their parts.
+    pub(crate) fn add_fields(&mut self, fields: &Fields) {
+        self.add_parts(fields, DEEPEST);
+    }
+
+    fn add_parts(&mut self, fields: &Fields, depth: usize) {
+        for field in fields {
+            self.add(field.name());
+            let mut inner = field.data_type();
+            while let DataType::List(element) = inner {
+                inner = element.data_type();
+            }
+            if let (DataType::Struct(parts), Some(depth)) = (inner, depth.checked_sub(1)) {
+                self.add_parts(parts, depth);
+            }
+        }
+    }
+
+    /// Gives words the spelling of the names that they are. Other words without quotes get small letters.
+    ///
+    /// `values` is a word of the language too. Where no parenthesis follows, the table is meant.
+    pub(crate) fn spell(&self, words: &mut [TokenWithSpan]) {
+        let mut next = Token::EOF;
+        for word in words.iter_mut().rev() {
+            let follows = next.clone();
+            if !matches!(word.token, Token::Whitespace(_)) {
+                next = word.token.clone();
+            }
+            let Token::Word(word) = &mut word.token else {
+                continue;
+            };
+            if word.keyword == Keyword::VALUES && follows != Token::LParen {
+                word.keyword = Keyword::NoKeyword;
+                word.quote_style = Some('"');
+                word.value = word.value.to_lowercase();
+            }
+            if self.exact.contains(&word.value) {
+                continue;
+            }
+            let small = word.value.to_lowercase();
+            match self.by_small_letters.get(&small) {
+                Some(name) => word.value.clone_from(name),
+                None if word.quote_style.is_none() => word.value = small,
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field, Fields};
+
+    use super::{Names, words};
+
+    #[test]
+    fn words_are_spelt_as_the_names_that_they_are() {
+        let mut names = Names::default();
+        let part = Field::new("firstItem", DataType::Int64, true);
+        let inner = DataType::Struct(Fields::from(vec![part]));
+        let list = DataType::List(Field::new("element", inner, true).into());
+        names.add_fields(&Fields::from(vec![
+            Field::new("maxItems", DataType::Int64, true),
+            Field::new("größe", DataType::Int64, true),
+            Field::new("id", DataType::Int64, true),
+            Field::new("ID", DataType::Int64, true),
+            Field::new("all", list, true),
+        ]));
+        let sql = r#"SELECT MAXITEMS, "MaxItems", GRÖSSE, "GRÖßE", id, ID, Id, FIRSTitem, "Other", 'MAXITEMS' AS N -- ID"#;
+        let spelt = |sql: &str| {
+            let mut all = words(sql).expect("words");
+            names.spell(&mut all);
+            all.iter()
+                .map(|word| word.token.to_string())
+                .collect::<String>()
+        };
+        assert_eq!(
+            spelt("select Values.frame from VALUES -- of\n join (values (1)) x"),
+            "select \"values\".frame from \"values\" -- of\n join (values (1)) x"
+        );
+        assert_eq!(
+            spelt(sql),
+            r#"select maxItems, "maxItems", grösse, "größe", id, ID, id, firstItem, "Other", 'MAXITEMS' as n -- ID"#
+        );
+    }
+}

@@ -1,0 +1,1 @@
+select run, frame, "*item" from tp1 order by run, frame

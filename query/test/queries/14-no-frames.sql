@@ -1,0 +1,1 @@
+select frame from hits where frame > 5 and frame < 3

@@ -1,0 +1,1 @@
+select h.run, count(*) as hits from hits h join hits a on a.run = h.run and a.frame = 10 join hits b on b.run = h.run and b.frame = 20 where h.time_ns between a.time_ns and b.time_ns group by h.run order by h.run

@@ -1,0 +1,1 @@
+select min(wide) as least, max(wide) as largest from tp1
