@@ -71,6 +71,9 @@ pub enum Command {
     /// Write runs as Parquet files with typed columns, for SQL
     #[command(after_help = crate::dataset::HELP)]
     Dataset(crate::dataset::DatasetArguments),
+    /// Ask trace files and datasets in SQL
+    #[command(after_help = crate::dataset::QUERY_HELP)]
+    Query(crate::dataset::QueryArguments),
     /// Apply tracepoints to an execution trace after the fact, and save what they would have seen
     #[command(after_help = crate::execution::collect::HELP)]
     Collect(crate::execution::collect::CollectArguments),

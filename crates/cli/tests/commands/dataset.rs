@@ -1,4 +1,4 @@
-//! `dataset`, which another program does.
+//! `dataset` and `query`, which another program does.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,15 +6,15 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Runs `tracewire dataset add x y` from a directory of its own; exit status and stderr.
-fn run(directory: &TempDir) -> (Option<i32>, String) {
+/// Runs `tracewire` from a directory of its own; exit status and what it says.
+fn run(directory: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let program = directory.path().join("tracewire");
     if !program.exists() {
         // A link would lead to the directory of the build, which may have the other program.
         fs::copy(env!("CARGO_BIN_EXE_tracewire"), &program).expect("copied");
     }
     let output = Command::new(&program)
-        .args(["dataset", "add", "--host", "x y"])
+        .args(arguments)
         .env("PATH", "/nowhere")
         .output()
         .expect("tracewire runs");
@@ -25,7 +25,8 @@ fn run(directory: &TempDir) -> (Option<i32>, String) {
 #[test]
 fn the_program_that_does_it_is_found_or_named() {
     let directory = TempDir::new().expect("a directory");
-    let (status, said) = run(&directory);
+    let dataset = ["dataset", "add", "--host", "x y"];
+    let (status, said) = run(&directory, &dataset);
     assert_eq!(status, Some(2), "{said}");
     assert!(
         said.contains("the program tracewire-query is neither beside tracewire nor in PATH"),
@@ -39,7 +40,16 @@ fn the_program_that_does_it_is_found_or_named() {
     let other = directory.path().join("tracewire-query");
     fs::write(&other, "#!/bin/sh\necho \"$0: $1, $2, $3, $4\"; exit 7\n").expect("written");
     fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).expect("made a program");
-    let (status, said) = run(&directory);
+    let (status, said) = run(&directory, &["query", "--named", "slowest", "--format=csv"]);
+    assert_eq!(status, Some(7), "{said}");
+    assert_eq!(
+        said,
+        format!(
+            "{}: query, --named, slowest, --format=csv\n",
+            other.display()
+        )
+    );
+    let (status, said) = run(&directory, &dataset);
     assert_eq!(status, Some(7), "{said}");
     assert_eq!(
         said,
