@@ -1,5 +1,6 @@
 //! Rows as a table, as CSV, as JSON lines, as Parquet and as an Arrow stream.
 
+use std::fs::OpenOptions;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,11 +51,19 @@ impl Format {
     }
 }
 
+/// What is written to.
+enum Target {
+    Standard,
+    /// A pipe or a device, which cannot be replaced.
+    Stream(PathBuf),
+    /// A file, and what is to become it.
+    File(PathBuf, NamedTempFile),
+}
+
 /// Where rows go.
 pub struct Output {
     format: Format,
-    /// The file, and what is to become it.
-    file: Option<(PathBuf, NamedTempFile)>,
+    target: Target,
     is_terminal: bool,
 }
 
@@ -63,37 +72,46 @@ impl Output {
     pub fn new(path: Option<&Path>, format: Option<Format>) -> anyhow::Result<Self> {
         let by_name = path.map_or(Format::Table, Format::of_file);
         let format = format.unwrap_or(by_name);
+        let path = path.filter(|path| *path != Path::new("-"));
         let is_terminal = path.is_none() && io::stdout().is_terminal();
         ensure!(
             !is_terminal || !matches!(format, Format::Parquet | Format::Arrow),
             "this format is not for a terminal: name a file with -o"
         );
-        let file = match path {
-            None => None,
+        let target = match path {
+            None => Target::Standard,
+            Some(path) if path.exists() && !path.is_file() => {
+                ensure!(!path.is_dir(), "{} is a directory", path.display());
+                Target::Stream(path.to_owned())
+            }
             Some(path) => {
                 let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
                 let new = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")));
                 let new = new.with_context(|| format!("{} cannot be written", path.display()))?;
-                Some((path.to_owned(), new))
+                Target::File(path.to_owned(), new)
             }
         };
         Ok(Self {
             format,
-            file,
+            target,
             is_terminal,
         })
     }
 
     /// Writes all rows, and gives their number. A file is put in its place after the last.
     pub fn write(
-        &mut self,
+        self,
         schema: SchemaRef,
         batches: impl Iterator<Item = anyhow::Result<RecordBatch>>,
     ) -> anyhow::Result<usize> {
         let is_broken = Arc::new(AtomicBool::new(false));
-        let sink: Box<dyn Write + Send> = match &self.file {
-            Some((_, new)) => Box::new(new.reopen()?),
-            None => Box::new(io::stdout()),
+        let sink: Box<dyn Write + Send> = match &self.target {
+            Target::Standard => Box::new(io::stdout()),
+            Target::Stream(path) => {
+                let opened = OpenOptions::new().write(true).open(path);
+                Box::new(opened.with_context(|| path.display().to_string())?)
+            }
+            Target::File(_, new) => Box::new(new.reopen()?),
         };
         let sink = Sink {
             to: BufWriter::new(sink),
@@ -116,7 +134,7 @@ impl Output {
         if !is_broken.load(Ordering::Relaxed) {
             written?;
         }
-        if let Some((path, new)) = self.file.take() {
+        if let Target::File(path, new) = self.target {
             new.persist(&path)
                 .with_context(|| format!("{} cannot be written", path.display()))?;
         }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail, ensure};
 use clap::{Args, ValueHint};
 use tracewire_sql::{Database, NamedQuery, Options, QueryError, ScalarValue, named_queries};
+use tracewire_tracefile::IndexCache;
 use tracewire_views::words::{printable, printable_lines};
 
 use crate::Answer;
@@ -53,7 +54,7 @@ pub struct Arguments {
     /// How the rows are written; by default as the ending of -o says, else a table
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Write the rows into a file, which is replaced when all are there
+    /// Write the rows into a file, which is replaced when all are there; `-` is standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Print how the query would be answered, with the number of frames that are read, instead of its rows
@@ -130,6 +131,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Answer> {
     let question = question(arguments)?;
     let options = Options {
         elf: arguments.program.elf.clone(),
+        index: IndexCache::of_user(),
         memory: usize::try_from(arguments.memory.unwrap_or_else(half_of_free))?,
         spill: arguments.spill.clone(),
         threads: None,
@@ -145,7 +147,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Answer> {
         write!(std::io::stdout().lock(), "{}", printable_lines(&plan))?;
         return Ok(Answer::Yes);
     }
-    let mut output = Output::new(arguments.output.as_deref(), arguments.format)?;
+    let output = Output::new(arguments.output.as_deref(), arguments.format)?;
     let answer = database.query(sql, parameters).map_err(said)?;
     let rows = output.write(
         answer.schema().clone(),

@@ -28,6 +28,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use futures_util::StreamExt as _;
 use tokio::runtime::Runtime;
 use tracewire_dataset::{ListedFile, Severity, list};
+use tracewire_tracefile::IndexCache;
 use tracewire_views::words::bytes;
 
 use crate::dataset_table::{DatasetTable, IN_PATHS};
@@ -54,6 +55,8 @@ const AHEAD: usize = 2;
 pub struct Options {
     /// Files of the programs, where they are not where they were.
     pub elf: Vec<PathBuf>,
+    /// Where the frame indexes of large trace files are kept; without it, every query reads all frames of a file for their places.
+    pub index: Option<IndexCache>,
     /// The most memory that sorting, grouping and joining may take, in bytes.
     pub memory: usize,
     /// Where rows are written for which there is no memory; none for the system's directory for temporary files.
@@ -66,6 +69,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             elf: Vec::new(),
+            index: None,
             memory: 1 << 30,
             spill: None,
             threads: None,
@@ -114,7 +118,8 @@ impl Database {
                 }
                 files.extend(found);
             } else {
-                let run = TraceRun::open(path, name, &options.elf, &mut note)?;
+                let run =
+                    TraceRun::open(path, name, &options.elf, options.index.as_ref(), &mut note)?;
                 traces.push(Arc::new(run));
             }
         }

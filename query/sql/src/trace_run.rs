@@ -26,10 +26,11 @@ impl TraceRun {
         path: &Path,
         name: String,
         elf: &[PathBuf],
+        index: Option<&IndexCache>,
         note: &mut dyn FnMut(String),
     ) -> Result<Self, QueryError> {
-        let opened = match IndexCache::of_user() {
-            Some(cache) => TraceFile::open_cached(path, &cache),
+        let opened = match index {
+            Some(cache) => TraceFile::open_cached(path, cache),
             None => TraceFile::open(path),
         };
         let file = opened.map_err(QueryError::trace_file(path))?;

@@ -26,7 +26,7 @@ struct item { int id; char name[8]; double price; unsigned flags : 3; int below 
 __attribute__((noinline)) int sell(struct item *item, const char *customer, enum state state, uint64_t key, __int128 wide,
                                    float rate, double ratio, _Bool gift, int ID, int id) {
     volatile int sum = 0;
-    for (int i = 0; i < ID * 1000; i++)
+    for (int i = 0; i < ID % 50 * 1000; i++)
         sum += i;
     return item->id + state + (int)key + (int)wide + (customer != 0) + (rate > 0) + (ratio > 0) + gift + ID + id;
 }
