@@ -281,12 +281,14 @@ fn write_csv(
     for batch in batches {
         let batch = batch?;
         let columns = formatters(&batch, &options)?;
+        // A column of nothing but null has no bits for it.
+        let nulls: Vec<_> = batch.columns().iter().map(Array::logical_nulls).collect();
         for row in 0..batch.num_rows() {
-            for (at, (column, values)) in columns.iter().zip(batch.columns()).enumerate() {
+            for (at, (column, nulls)) in columns.iter().zip(&nulls).enumerate() {
                 if at > 0 {
                     out.write_all(b",")?;
                 }
-                if values.is_valid(row) {
+                if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
                     let text = column.value(row).try_to_string()?;
                     out.write_all(field(&text).as_bytes())?;
                 }
