@@ -123,6 +123,16 @@ pub enum Fault {
         /// Which of its addresses.
         address: Address,
     },
+    /// A line says when a tracepoint was out of the program that no line defines.
+    #[error(
+        "says when tracepoint {number} at {address} was out of the program, which is not defined"
+    )]
+    PausedUndefined {
+        /// Which tracepoint.
+        number: TracepointNumber,
+        /// Which of its addresses.
+        address: Address,
+    },
     /// A module that ends before it starts.
     #[error("the module starts at {start} and ends at {end}, before that")]
     ModuleEnd {

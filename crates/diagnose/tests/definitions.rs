@@ -121,6 +121,11 @@ fn what_names_something_that_is_not_there_is_told() {
         ),
         (
             8,
+            "paused 1:1000:5:6.c:1,3:1000:7:8",
+            "line 8: says when tracepoint 3 at 0x1000 was out of the program, which is not defined",
+        ),
+        (
+            8,
             "module 0:2000:1000:0:0::2f62",
             "line 8: the module starts at 0x2000 and ends at 0x1000, before that",
         ),

@@ -41,6 +41,6 @@ pub use number::{
 pub use redaction::{RedactionError, Redactions};
 pub use span::{SpanPoint, SpanPointError, SpanRole, SpanStatement};
 pub use status::{Status, StatusFields, StopReason};
-pub use table::{MergeError, Served, Tracepoint, TracepointTable};
+pub use table::{MergeError, Pause, Served, Tracepoint, TracepointTable};
 pub use text::TextError;
 pub use wildcard::fits;

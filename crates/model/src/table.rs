@@ -18,6 +18,35 @@ pub struct Tracepoint {
     pub served: Option<Served>,
     /// Hits among those of `usage` that made no frame, because the run limited how often it may make one.
     pub skipped: u64,
+    /// When it was out of the program, because the run limited what its hits may cost: in the order of time.
+    pub pauses: Vec<Pause>,
+}
+
+/// A time in which a tracepoint was out of the program. Hits were not counted then. In microseconds, on the clock of
+/// `$trace_timestamp`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Pause {
+    /// When it began.
+    pub from: u64,
+    /// How long it was.
+    pub length: u64,
+}
+
+impl Pause {
+    /// From a time to another one, which is not before that.
+    #[must_use]
+    pub const fn new(from: u64, to: u64) -> Self {
+        Self {
+            from,
+            length: to.saturating_sub(from),
+        }
+    }
+
+    /// When it ended.
+    #[must_use]
+    pub const fn to(self) -> u64 {
+        self.from.saturating_add(self.length)
+    }
 }
 
 /// What served a tracepoint at an address.
@@ -102,6 +131,7 @@ impl TracepointTable {
                 usage: None,
                 served: None,
                 skipped: 0,
+                pauses: Vec::new(),
             };
             self.end_string();
             match place.and_then(|place| self.tracepoints.get_mut(place)) {

@@ -607,6 +607,7 @@ impl Trace {
                     definition,
                     usage: Some(tracepoint.usage()),
                     skipped: tracepoint.skipped(),
+                    pauses: Vec::new(),
                     served: self
                         .experiment
                         .last_served(tracepoint.definition().address)

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use crate::module::Module;
+use crate::paused;
 use crate::served;
 use crate::skipped;
 use tracewire_model::hex::decode;
 use tracewire_model::text::TextError;
 use tracewire_model::{
     Address, Aggregate, AggregateKey, AggregateLine, AggregateTable, DefinitionRecord, MergeError,
-    Redactions, Served, Status, Tracepoint, TracepointNumber, TracepointTable, VariableDefinition,
-    VariableNumber,
+    Pause, Redactions, Served, Status, Tracepoint, TracepointNumber, TracepointTable,
+    VariableDefinition, VariableNumber,
 };
 
 /// The longest line GDB 13 reads, in bytes, without the newline; over it GDB refuses the whole file.
@@ -72,7 +73,7 @@ pub enum ProblemKind {
     /// An `R` line without a good number.
     #[error("expected the size of the register block after `R`, in hexadecimal")]
     RegisterBlock,
-    /// A `status`, `tp`, `tsv`, `served`, `skipped`, `count`, `redact` or `module` line that does not follow its grammar.
+    /// A `status`, `tp`, `tsv`, `served`, `skipped`, `paused`, `count`, `redact` or `module` line that does not follow its grammar.
     #[error(transparent)]
     Text(#[from] TextError),
     /// A `tp` line that belongs to nothing.
@@ -105,6 +106,7 @@ struct Parts {
     variables: HashMap<VariableNumber, usize>,
     served: HashMap<(TracepointNumber, Address), Served>,
     skipped: HashMap<(TracepointNumber, Address), u64>,
+    pauses: HashMap<(TracepointNumber, Address), Vec<Pause>>,
 }
 
 /// The header is the file's first line.
@@ -137,6 +139,7 @@ impl Description {
             let key = tracepoint.definition.key();
             tracepoint.served = parts.served.remove(&key);
             tracepoint.skipped = parts.skipped.remove(&key).unwrap_or(0);
+            tracepoint.pauses = parts.pauses.remove(&key).unwrap_or_default();
         }
         description.text = text;
         description
@@ -182,6 +185,11 @@ impl Description {
                 for (key, hits) in skipped::parse(rest)? {
                     let sum = parts.skipped.entry(key).or_default();
                     *sum = sum.saturating_add(hits);
+                }
+            }
+            b"paused" => {
+                for (key, pauses) in paused::parse(rest)? {
+                    parts.pauses.entry(key).or_default().extend(pauses);
                 }
             }
             b"count" => self.counts.push(AggregateLine::parse(rest)?),
@@ -288,7 +296,7 @@ impl Description {
     }
 
     /// Writes a description from what it is to say, in GDB's order: `R`, `tdesc`, `status`, `tsv`, `tp`, then
-    /// our `served`, `skipped`, `count`, `redact` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
+    /// our `served`, `skipped`, `paused`, `count`, `redact` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
     /// address, because GDB numbers them again, from the last to the first.
     ///
     /// # Errors
@@ -336,14 +344,18 @@ impl Description {
         let mut tracepoints: Vec<&Tracepoint> = parts.tracepoints.iter().collect();
         tracepoints.sort_by_key(|tracepoint| std::cmp::Reverse(tracepoint.definition.key()));
         let mut served: BTreeMap<&Served, Vec<_>> = BTreeMap::new();
-        let mut skipped = Vec::new();
+        let (mut skipped, mut paused) = (Vec::new(), Vec::new());
         for Tracepoint {
             definition,
             usage,
             served: by,
             skipped: hits,
+            pauses,
         } in tracepoints
         {
+            if !pauses.is_empty() {
+                paused.push((definition.key(), pauses.as_slice()));
+            }
             if *hits > 0 {
                 skipped.push((definition.key(), *hits));
             }
@@ -361,6 +373,9 @@ impl Description {
         }
         for line in skipped::lines(&skipped, MAX_LINE) {
             put(line, &|| "the hits that were skipped".to_owned())?;
+        }
+        for line in paused::lines(paused, MAX_LINE) {
+            put(line, &|| "the pauses of a tracepoint".to_owned())?;
         }
         for (key, table) in &parts.aggregates {
             for line in AggregateLine::lines(*key, table, MAX_LINE) {

@@ -52,6 +52,7 @@ mod frame;
 mod index;
 mod memory;
 mod module;
+mod paused;
 pub mod private;
 pub mod raw;
 mod register_set;

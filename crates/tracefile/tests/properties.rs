@@ -128,7 +128,7 @@ proptest! {
             lines += &format!("tp {text}\n");
         }
         // What served it is told in lines of its own.
-        let told = Tracepoint { served: None, skipped: 0, ..tracepoint };
+        let told = Tracepoint { served: None, skipped: 0, pauses: Vec::new(), ..tracepoint };
         let description = Description::parse(lines.into_bytes());
         prop_assert_eq!(description.problems(), []);
         prop_assert_eq!(description.tracepoints(), [told]);

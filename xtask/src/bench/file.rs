@@ -130,6 +130,7 @@ fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
             usage: None,
             served: None,
             skipped: 0,
+            pauses: Vec::new(),
         }],
         ..DescriptionParts::default()
     })?;

@@ -198,6 +198,7 @@ impl CollectedFile<'_> {
                 usage: usage(at),
                 served: None,
                 skipped: 0,
+                pauses: Vec::new(),
             })
             .collect();
         tell_as_gdb_takes(&mut tracepoints, &self.registers.layout);

@@ -54,6 +54,7 @@ fn tracepoint(number: i32, address: u64) -> Tracepoint {
         usage: None,
         served: None,
         skipped: 0,
+        pauses: Vec::new(),
     }
 }
 

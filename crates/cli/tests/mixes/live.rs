@@ -108,6 +108,7 @@ fn describe<S: FrameStore>(experiment: &Experiment<S>) -> Description {
             Tracepoint {
                 usage: Some(tracepoint.usage()),
                 skipped: tracepoint.skipped(),
+                pauses: Vec::new(),
                 served: experiment
                     .last_served(definition.address)
                     .map(tracewire_experiment::Served::told),

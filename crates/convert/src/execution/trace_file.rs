@@ -132,6 +132,7 @@ fn description(
             usage: None,
             served: None,
             skipped: 0,
+            pauses: Vec::new(),
         }],
         ..DescriptionParts::default()
     })?)

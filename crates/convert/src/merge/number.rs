@@ -185,6 +185,7 @@ impl Numbering {
             usage,
             served,
             skipped,
+            pauses,
         } in tracepoints
         {
             let definition = self.with_new_variables(file, definition)?;
@@ -197,6 +198,7 @@ impl Numbering {
                 usage: usage.filter(|_| counts),
                 served: served.clone(),
                 skipped: if counts { *skipped } else { 0 },
+                pauses: if counts { pauses.clone() } else { Vec::new() },
             });
         }
         for old in order {
@@ -229,6 +231,8 @@ impl Numbering {
                     continue;
                 };
                 known.skipped = known.skipped.saturating_add(place.skipped);
+                known.pauses.extend(place.pauses);
+                known.pauses.sort();
                 known.usage = match (known.usage, place.usage) {
                     (Some(one), Some(other)) => Some(TracepointUsage {
                         hits: one.hits.saturating_add(other.hits),

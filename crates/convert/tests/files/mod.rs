@@ -111,6 +111,7 @@ pub fn parts(
                 usage: None,
                 served: None,
                 skipped: 0,
+                pauses: Vec::new(),
             })
             .collect(),
         ..DescriptionParts::default()

@@ -11,9 +11,9 @@ use tracewire_model::{
 use tracewire_tracefile::{Description, HEADER, MAX_LINE};
 
 /// The words that lines of a description start with.
-const KINDS: [&str; 11] = [
-    "R", "status", "tp", "tsv", "tdesc", "module", "module+", "served", "skipped", "count",
-    "redact",
+const KINDS: [&str; 12] = [
+    "R", "status", "tp", "tsv", "tdesc", "module", "module+", "served", "skipped", "paused",
+    "count", "redact",
 ];
 
 /// How much of a lost line is shown.

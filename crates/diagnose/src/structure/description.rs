@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::finding::{Fault, Place};
 use tracewire_arch::RegisterLayout;
 use tracewire_model::{Address, Status, TracepointNumber};
-use tracewire_tracefile::raw::{parse_served, parse_skipped};
+use tracewire_tracefile::raw::{parse_paused, parse_served, parse_skipped};
 use tracewire_tracefile::{MAX_LINE, Module, RegisterBlockLine, TraceFile};
 
 pub(super) fn check(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
@@ -110,6 +110,13 @@ fn check_line(
             let unknown = all.into_iter().filter(|(key, _)| !defined.contains(key));
             unknown.for_each(|((number, address), _)| {
                 report(Fault::SkippedUndefined { number, address });
+            });
+        }
+        b"paused" => {
+            let all = parse_paused(rest).unwrap_or_default();
+            let unknown = all.into_iter().filter(|(key, _)| !defined.contains(key));
+            unknown.for_each(|((number, address), _)| {
+                report(Fault::PausedUndefined { number, address });
             });
         }
         b"module" => {

@@ -27,6 +27,7 @@ fn description(experiment: Option<&Experiment<SpoolStore>>) -> Description {
                 definition: tracepoint.definition().clone(),
                 usage: Some(tracepoint.usage()),
                 served: None,
+                pauses: Vec::new(),
                 skipped: 0,
             })
             .collect(),

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tracewire_model::{
-    Action, Address, ByteOrder, RegisterMask, RegisterNumber, Served, SourceStrings, Status,
+    Action, Address, ByteOrder, Pause, RegisterMask, RegisterNumber, Served, SourceStrings, Status,
     StatusFields, StopReason, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
     TracepointUsage, VariableDefinition, VariableNumber,
 };
@@ -117,10 +117,12 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
         (
             option::of(("[a-z ]{1,40}", option::of("[a-zé: ]{1,40}"))),
             any::<u64>(),
+            proptest::collection::vec((any::<u64>(), any::<u64>()), 0..40),
         ),
     );
     (numbers, rest).prop_map(move |((address, enabled, step_count, pass_count), rest)| {
-        let (kind, condition, actions, step_actions, source, usage, (served, skipped)) = rest;
+        let (kind, condition, actions, step_actions, source, usage, (served, skipped, pauses)) =
+            rest;
         let (at, cond, commands, marker, frame, own_condition, own_location, span) = source;
         Tracepoint {
             definition: TracepointDefinition {
@@ -150,6 +152,10 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
             usage: usage.map(|(hits, bytes)| TracepointUsage { hits, bytes }),
             served: served.map(|(mechanism, reason)| Served { mechanism, reason }),
             skipped,
+            pauses: pauses
+                .into_iter()
+                .map(|(from, length)| Pause { from, length })
+                .collect(),
         }
     })
 }

@@ -30,6 +30,7 @@ pub fn tracepoint(number: i32, address: u64) -> Tracepoint {
         usage: Some(TracepointUsage::default()),
         served: None,
         skipped: 0,
+        pauses: Vec::new(),
     }
 }
 
