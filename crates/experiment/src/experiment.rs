@@ -10,6 +10,7 @@ use tracewire_model::{
 };
 use tracewire_tracefile::{FrameFormat, RegisterSets};
 
+use crate::budget::BudgetKeeper;
 use crate::counts::Counts;
 use crate::error::{DefineError, InstallError, StartError, UnknownTracepoint};
 use crate::installed::Installed;
@@ -81,6 +82,7 @@ pub struct Experiment<S> {
     pub(crate) rates: FrameRates,
     /// Where there are no pads, which keep that themselves.
     pub(crate) due: Due,
+    pub(crate) budget: BudgetKeeper,
 }
 
 impl<S: FrameStore> Experiment<S> {
@@ -103,6 +105,7 @@ impl<S: FrameStore> Experiment<S> {
             counts: Counts::default(),
             rates: FrameRates::default(),
             due: Due::default(),
+            budget: BudgetKeeper::default(),
         }
     }
 
@@ -172,6 +175,7 @@ impl<S: FrameStore> Experiment<S> {
             return Err(unknown(number, address));
         }
         for key in deleted {
+            self.forget_pause(key);
             self.stepping.forget_tracepoint(key);
             self.installed.outdate(key.1);
         }
@@ -266,6 +270,7 @@ impl<S: FrameStore> Experiment<S> {
         self.tracepoints.reset_counts();
         self.counts.clear();
         self.due.forget();
+        self.budget.begin();
         self.run.set_on(true);
         if let Err(errors) = self.install(target) {
             self.run.set_on(false);
@@ -315,6 +320,7 @@ impl<S: FrameStore> Experiment<S> {
     /// Ends the run, wherever it stands; what is installed stays until the next [`install`](Self::install).
     pub(crate) fn end(&mut self, end: RunEnd, now: u64) {
         self.run.end(end, now);
+        self.end_pauses(now);
         self.pads.end();
         self.stepping.clear();
     }
@@ -392,11 +398,12 @@ impl<S: FrameStore> Experiment<S> {
     /// The addresses that the target could not serve. They are tried again the next time, unless their tracepoints
     /// have been deleted.
     pub fn install(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
-        let wanted = if self.run.is_on() {
+        let mut wanted = if self.run.is_on() {
             self.tracepoints.enabled()
         } else {
             BTreeSet::new()
         };
+        wanted.retain(|address| !self.budget.is_out(*address));
         let mut failures = Vec::new();
         for address in self.installed.unwanted(&wanted) {
             fail_point!("install/remove");

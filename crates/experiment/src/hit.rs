@@ -1,12 +1,14 @@
 //! What happens when a thread reaches a tracepoint.
 
+use std::time::Instant;
+
 use tracewire_model::{Address, StopReason, ThreadId};
 
 use crate::collect::{Collected, Moment};
 use crate::error::HitError;
 use crate::experiment::{Experiment, Unreadable};
 use crate::maker::{ConditionContext, Incomplete};
-use crate::pads::RunEnd;
+use crate::pads::{BudgetLook, RunEnd};
 use crate::store::{FrameStore, StoreError};
 use crate::target::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 
@@ -25,6 +27,7 @@ enum Reached {
 
 impl<S: FrameStore> HitHandler for Experiment<S> {
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
+        let begun = (self.budget.budget().is_some()).then(Instant::now);
         if self.run.is_on() {
             self.begin_stop(thread.is_alone());
         }
@@ -36,6 +39,13 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
             }
         }
         self.end_stop();
+        if let Some(begun) = begun {
+            let address = match hit {
+                Hit::Tracepoint(address) => Some(address),
+                Hit::Step(_) => None,
+            };
+            self.charge_stop(address, begun);
+        }
         Outcome {
             step: self.stepping.is_stepping(thread.id()),
             run_ended: !self.run.is_on(),
@@ -44,11 +54,23 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
 
     fn look_around(&mut self) -> LookAround {
         let filled = self.attend();
-        if self.run.is_on() {
-            LookAround::GoesOn { filled }
-        } else {
-            LookAround::Ended
+        if !self.run.is_on() {
+            return LookAround::Ended;
         }
+        match self.look_at_budget() {
+            BudgetLook::Kept { used } => LookAround::GoesOn {
+                filled: filled.max(used),
+            },
+            BudgetLook::Change => LookAround::Change,
+        }
+    }
+
+    fn looks_around(&self) -> bool {
+        self.run.is_on() && self.budget.budget().is_some()
+    }
+
+    fn looks_now(&self) -> bool {
+        self.has_to_take_out()
     }
 
     fn thread_ended(&mut self, thread: ThreadId) {

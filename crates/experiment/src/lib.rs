@@ -32,12 +32,15 @@
 //!   collected. A thread that is killed while it is stopped is not an error.
 //! - *Rates* ([`Experiment::limit_rates`]) are no part of GDB's tracepoints. A hit that comes too soon after others makes no frame and no steps,
 //!   and is counted ([`Tracepoint::skipped`]). It counts as a hit, for the pass count and for aggregates too.
+//! - *A budget* ([`Experiment::limit_cost`]) is none either. What hits cost is charged to their cpu. A hit for whose frame there is no room makes
+//!   none, and is counted as with a rate. Tracepoints that cost too much nevertheless have pauses ([`Experiment::pauses`]).
 //! - *`while-stepping`* follows a hit with a true condition only, where gdbserver also steps after a false one.
 //! - *Limits*: [`FRAME_LIMIT`] bytes and 4096 pieces a hit.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod breakpoint;
+mod budget;
 mod collect;
 mod counts;
 mod error;
@@ -65,6 +68,7 @@ mod tracepoints;
 mod variables;
 mod withheld;
 
+pub use budget::{Budget, BudgetError, HitCost, SLACK as BUDGET_SLACK};
 pub use counts::CallKey;
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
 pub use experiment::{Experiment, Options, Registers, Unreadable};
@@ -72,8 +76,8 @@ pub use in_file::tell_as_gdb_takes;
 pub use marker::{Marked, MarkedHandler, MarkerValue};
 pub use mechanism::{Mechanism, Served};
 pub use pads::{
-    Fault, FaultKind, FrameContents, FrameSink, KeptSet, Losses, PadCode, PadNeeds, PadTarget,
-    PadTask, PadUpdate, Pads, RunEnd, SharedVariable, Writers,
+    Fault, FaultKind, FrameContents, FrameSink, KeptSet, LocationCost, Losses, PadCode, PadNeeds,
+    PadTarget, PadTask, PadUpdate, Pads, RunEnd, SharedVariable, Writers,
 };
 pub use pieces::{AddressForm, FRAME_LIMIT, Missing};
 pub use rate::{FrameRate, FrameRateError, FrameRates, Pace};

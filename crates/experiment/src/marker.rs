@@ -114,6 +114,14 @@ impl HitHandler for MarkedHandler<'_> {
         }
     }
 
+    fn looks_around(&self) -> bool {
+        self.inner.looks_around()
+    }
+
+    fn looks_now(&self) -> bool {
+        self.inner.looks_now()
+    }
+
     fn look_around(&mut self) -> LookAround {
         self.inner.look_around()
     }

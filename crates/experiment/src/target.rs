@@ -129,6 +129,11 @@ pub trait HitHandler {
         false
     }
 
+    /// Whether [`Self::look_around`] is to be called now, after a hit, and not only when its time has come.
+    fn looks_now(&self) -> bool {
+        false
+    }
+
     /// Called now and then while the program runs and has pads.
     fn look_around(&mut self) -> LookAround {
         LookAround::GoesOn { filled: 0.0 }
@@ -145,6 +150,8 @@ pub trait HitHandler {
 pub enum LookAround {
     /// The run is over.
     Ended,
+    /// What is in the program has to be changed, while it is stopped.
+    Change,
     /// It goes on.
     GoesOn {
         /// How much of the room for a cpu's frames has been used since the last look; 1 is all of it.

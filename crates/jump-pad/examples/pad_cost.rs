@@ -7,10 +7,11 @@ mod machine;
 
 use std::hint::black_box;
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use machine::{Code, Memory, PAGE, Setting, callable};
 use tracewire_agent_expr::assemble;
+use tracewire_experiment::HitCost;
 use tracewire_jump_pad::{RingReader, SharedSizes, WhenFull, counter};
 use tracewire_model::{
     Action, RegisterMask, TracepointDefinition, TracepointKind, TracepointNumber,
@@ -71,6 +72,8 @@ fn nanoseconds(mut what: impl FnMut()) -> f64 {
 
 struct Pads {
     setting: Setting,
+    /// What a hit of the last pad costs at most, as it says itself.
+    said: HitCost,
     code: Code,
     used: usize,
 }
@@ -83,6 +86,7 @@ impl Pads {
         setting.goes_on = false;
         Self {
             setting,
+            said: HitCost::default(),
             code: Code::new(16 * PAGE),
             used: 0,
         }
@@ -94,6 +98,7 @@ impl Pads {
             .compile(std::slice::from_ref(definition))
             .unwrap();
         eprintln!("  {} bytes of code, {} of stack", pad.code.len(), pad.stack);
+        self.said = pad.costs[0];
         let function = callable(&self.code, self.used, &pad);
         self.used += (pad.code.len() + 1).next_multiple_of(64);
         function
@@ -196,10 +201,33 @@ fn main() {
         let pad = pads.pad(&tracepoint(condition, actions));
         let cost = nanoseconds(|| pad());
         let length = pads.frame_length();
+        let said = match name.contains("false") {
+            true => pads.said.unmet,
+            false => pads.said.hit,
+        };
         println!(
-            "{name:<40} {cost:>7.2} ns, frame {length}, floor {:.2}",
+            "{name:<40} {cost:>7.2} ns, at most {said:?}, frame {length}, floor {:.2}",
             floor(length)
         );
+    }
+    // A budget that has room for all, and one that has none.
+    for (name, factor, condition) in [
+        ("two values, charged", 0, None),
+        ("two values, skipped", 1 << 40, None),
+        (
+            "a false condition, charged",
+            0,
+            Some(false_condition.as_str()),
+        ),
+    ] {
+        let mut pads = Pads::new(true, true);
+        pads.setting.has_budget = true;
+        pads.setting
+            .shared
+            .set_budget(factor, Duration::from_millis(50));
+        let pad = pads.pad(&tracepoint(condition, two.clone()));
+        let cost = nanoseconds(|| pad());
+        println!("{name:<40} {cost:>7.2} ns, at most {:?}", pads.said);
     }
     let mut definition = tracepoint(None, two.clone());
     definition.enabled = false;

@@ -116,6 +116,12 @@ impl Rate {
         microseconds.wrapping_mul(1000).wrapping_add(rest as u64)
     }
 
+    /// How many ticks so many nanoseconds are.
+    pub(crate) fn ticks_of_nanoseconds(self, nanoseconds: u64) -> u64 {
+        let ticks = (u128::from(nanoseconds) << 64) / (u128::from(self.rate.max(1)) * 1000);
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
     /// How many ticks that is.
     pub(crate) fn ticks(self, duration: Duration) -> u64 {
         let ticks = (u128::from(duration.as_micros() as u64) << 64) / u128::from(self.rate.max(1));

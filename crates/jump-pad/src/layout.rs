@@ -1,7 +1,7 @@
 //! Where everything is in the memory that a program's pads and its tracer share.
 
 /// The first word of the shared memory.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x05\0");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x06\0");
 
 /// What is on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
 /// cache.
@@ -46,6 +46,12 @@ pub(crate) mod header {
     pub(crate) const TORN: u64 = 232;
     /// Hits without a frame, because the thread had no stack left.
     pub(crate) const WITHOUT_STACK: u64 = 240;
+    // From here on pads look again, where the run has a budget.
+    /// How many ticks pay for what takes one tick, times 2 to the power of the bits below; 0 where there is no budget.
+    pub(crate) const BUDGET_FACTOR: u64 = 256;
+    pub(crate) const BUDGET_FACTOR_BITS: u32 = 8;
+    /// How many ticks' pay a cpu may be behind before its hits are skipped.
+    pub(crate) const BUDGET_SLACK: u64 = 264;
 }
 
 /// Not a place in a file.
@@ -114,7 +120,7 @@ pub(crate) mod counts {
 
 /// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads look at no other. After
 /// the records, where new frames overwrite old ones, stands how many of each tracepoint were given up, and the table of
-/// unfinished records. Then comes how many hits of each were skipped, of those that have a rate.
+/// unfinished records. Then comes how many hits of each tracepoint were skipped, and what its hits have cost.
 pub(crate) mod ring {
     /// Where the next record will start, counted in bytes from the beginning of the run.
     pub(crate) const HEAD: u64 = 0;
@@ -125,6 +131,8 @@ pub(crate) mod ring {
     pub(crate) const LOST: u64 = 16;
     /// Frames longer than the limit.
     pub(crate) const TOO_LONG: u64 = 24;
+    /// The counter when all that was done on the cpu is paid for, where the run has a budget.
+    pub(crate) const PAID: u64 = 32;
     /// Where the oldest record starts. Where frames are overwritten: the oldest that is neither read nor given up.
     pub(crate) const TAIL: u64 = 64;
     /// The tail for which a pad has waited in vain: as long as it is there, no other one waits.
@@ -274,7 +282,7 @@ pub struct SharedLayout {
     dropped: u64,
     /// Where a ring's table of unfinished records begins, from its start.
     unfinished: u64,
-    /// Where a ring counts hits that were skipped, from its start.
+    /// Where a ring counts, from its start, the hits of each tracepoint that were skipped, and beside that the ticks that its hits have cost.
     skipped: u64,
     hold: u64,
     /// Where the slots of calls begin, and the tables of aggregates after them.
@@ -324,7 +332,7 @@ impl SharedLayout {
         };
         let unfinished = (dropped + counts).next_multiple_of(64);
         let skipped = unfinished + entries * unfinished::ENTRY;
-        let ring_stride = (skipped + u64::from(sizes.tracepoints) * 8).next_multiple_of(4096);
+        let ring_stride = (skipped + u64::from(sizes.tracepoints) * 16).next_multiple_of(4096);
         let hold = rings + u64::from(sizes.cpus) * ring_stride;
         let held = match sizes.hold_bytes {
             0 => 0,
@@ -417,9 +425,14 @@ impl SharedLayout {
             .then(|| self.dropped + u64::from(index) * 8)
     }
 
-    /// Where a ring counts the hits of a tracepoint that were skipped because of its rate, from the ring's start.
+    /// Where a ring counts the hits of a tracepoint that were skipped, from the ring's start.
     pub(crate) fn skipped(&self, index: u32) -> Option<u64> {
-        (index < self.sizes.tracepoints).then(|| self.skipped + u64::from(index) * 8)
+        (index < self.sizes.tracepoints).then(|| self.skipped + u64::from(index) * 16)
+    }
+
+    /// Where a ring counts the ticks that hits of a tracepoint have cost, from the ring's start.
+    pub(crate) fn spent(&self, index: u32) -> Option<u64> {
+        self.skipped(index).map(|skipped| skipped + 8)
     }
 
     /// Where the table of a ring's unfinished records begins and ends, from the ring's start; only for rings that overwrite.

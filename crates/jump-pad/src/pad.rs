@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tracewire_agent_expr::{EvaluationErrorKind, VerifyError};
 use tracewire_arch::X86Registers;
-use tracewire_experiment::{Fault, KeptSet, Pace};
+use tracewire_experiment::{Fault, HitCost, KeptSet, Pace};
 use tracewire_model::{Address, RegisterNumber, TracepointDefinition, VariableNumber};
 
 use crate::count_table::CountTable;
@@ -88,6 +88,8 @@ pub struct PadOptions<'o> {
     pub goes_on: bool,
     /// What the machine can do.
     pub features: Features,
+    /// Whether hits are charged to the budget of their cpu ([`crate::Shared::set_budget`]), which may have no room for a frame.
+    pub has_budget: bool,
 }
 
 /// Machine code for one address.
@@ -101,6 +103,8 @@ pub struct Pad {
     /// How many bytes of the program's stack it uses, the red zone included; where register blocks are collected, 528
     /// more while the program's x87 unit is in use.
     pub stack: u32,
+    /// What a hit of each tracepoint costs at most, in their order.
+    pub costs: Vec<HitCost>,
     /// What [`crate::PadError::site`] means.
     pub(crate) sites: Vec<ErrorSite>,
 }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tracewire_arch::X86Registers;
 use tracewire_experiment::{
-    Builtin, CallKey, FrameContents, FrameRate, FrameSink, Losses, Missing, Pace, PadCode,
-    PadNeeds, PadTask, PadUpdate, Pads, RunEnd, SharedVariable, TracepointKey, Writers,
+    BUDGET_SLACK, Builtin, CallKey, FrameContents, FrameRate, FrameSink, HitCost, Losses, Missing,
+    Pace, PadCode, PadNeeds, PadTask, PadUpdate, Pads, RunEnd, SharedVariable, TracepointKey,
+    Writers,
 };
 use tracewire_fail_point::fail_point;
 use tracewire_model::{
@@ -91,6 +92,8 @@ pub struct JumpPads {
     block_of: HashMap<TracepointKey, u32>,
     /// What was known of each when it was last looked.
     known: Vec<WithoutFrame>,
+    /// Whether hits are charged to the budgets of their cpus.
+    has_budget: bool,
     /// The block that says when the next frame of a tracepoint with a rate is due: that of one of its locations.
     due_in: HashMap<TracepointNumber, u32>,
     slots: HashMap<VariableNumber, u32>,
@@ -118,15 +121,19 @@ impl JumpPads {
         let mut refusal = String::new();
         for hold_bytes in HOLDS {
             match share(layout(needs, hold_bytes)?) {
-                Ok(memory) => return Ok(Self::new(memory)),
+                Ok(memory) => return Ok(Self::new(memory, needs.budget)),
                 Err(reason) => refusal = reason,
             }
         }
         Err(format!("no memory is shared with the program: {refusal}"))
     }
 
-    fn new(memory: PadMemory) -> Self {
+    fn new(memory: PadMemory, budget: Option<u64>) -> Self {
+        if let Some(factor) = budget {
+            memory.shared.set_budget(factor, BUDGET_SLACK);
+        }
         Self {
+            has_budget: budget.is_some(),
             reader: RingReader::new(&memory.shared),
             memory: Rc::new(memory),
             blocks: Vec::new(),
@@ -306,6 +313,7 @@ impl Pads for JumpPads {
             stack_limit: STACK_LIMIT,
             goes_on: false,
             features: self.memory.features,
+            has_budget: self.has_budget,
         };
         let pad = compile(address, &tracepoints, &options).map_err(|error| error.to_string())?;
         let code = PadCode {
@@ -357,7 +365,7 @@ impl Pads for JumpPads {
             let now = WithoutFrame {
                 lost: counts.dropped + counts.lost,
                 // To ask takes a look at every ring.
-                skipped: match self.due_in.contains_key(&key.0) {
+                skipped: match self.has_budget || self.due_in.contains_key(&key.0) {
                     true => shared.skipped(block),
                     false => 0,
                 },
@@ -378,6 +386,27 @@ impl Pads for JumpPads {
         let PadRate { pace, block } = self.rate(tracepoint, rate);
         let now = self.stopped.unwrap_or_else(counter);
         self.shared().admit(block, pace, now)
+    }
+
+    fn set_budget(&mut self, factor: u64) {
+        self.shared().set_budget(factor, BUDGET_SLACK);
+    }
+
+    fn charge(&mut self, cost: Duration) {
+        self.shared().charge(cost);
+    }
+
+    fn behind(&mut self) -> Duration {
+        self.shared().behind(counter())
+    }
+
+    fn spent(&self, tracepoint: TracepointKey) -> Duration {
+        let block = self.block_of.get(&tracepoint);
+        block.map_or(Duration::ZERO, |block| self.shared().spent(*block))
+    }
+
+    fn costs(&self, address: Address) -> &[HitCost] {
+        self.code.get(&address).map_or(&[], |pad| &pad.costs)
     }
 
     fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {

@@ -329,6 +329,55 @@ impl Shared {
         Some(admitted.is_ok())
     }
 
+    /// Has pads that were made for it charge what hits cost to the budget of their cpu. It takes `factor` times as long to pay for a
+    /// cost, in units of [`tracewire_experiment::Budget::FACTOR_BITS`]. A cpu that is behind by more than `slack` makes no frames.
+    pub fn set_budget(&self, factor: u64, slack: Duration) {
+        self.store(header::BUDGET_SLACK, self.rate().ticks(slack));
+        self.store(header::BUDGET_FACTOR, factor);
+        // What was before is paid for.
+        self.behind(clock::counter());
+    }
+
+    /// Whether hits are charged to a budget.
+    #[must_use]
+    pub fn has_budget(&self) -> bool {
+        self.load(header::BUDGET_FACTOR) != 0
+    }
+
+    /// Charges a cost to all cpus.
+    pub fn charge(&self, cost: Duration) {
+        let ticks = self.rate().ticks(cost);
+        let factor = self.load(header::BUDGET_FACTOR);
+        let pay = ticks.saturating_mul(factor) >> header::BUDGET_FACTOR_BITS;
+        for ring in 0..self.layout.sizes.cpus {
+            let paid = self.atomic(self.layout.ring(ring) + ring::PAID);
+            paid.fetch_add(pay, Ordering::Relaxed);
+        }
+    }
+
+    /// How far the cpu is behind at a counter that is behind most. One that is not keeps nothing for later.
+    pub fn behind(&self, counter: u64) -> Duration {
+        let behind = (0..self.layout.sizes.cpus).map(|ring| {
+            let paid = self.atomic(self.layout.ring(ring) + ring::PAID);
+            paid.fetch_max(counter, Ordering::Relaxed)
+                .saturating_sub(counter)
+        });
+        let most = behind.max().unwrap_or(0);
+        Duration::from_nanos(self.rate().nanoseconds(most))
+    }
+
+    /// What the hits of the tracepoint of a block have cost, as far as pads have charged it to a budget.
+    #[must_use]
+    pub fn spent(&self, index: u32) -> Duration {
+        let Some(spent) = self.layout.spent(index) else {
+            return Duration::ZERO;
+        };
+        let ticks = (0..self.layout.sizes.cpus)
+            .map(|ring| self.load(self.layout.ring(ring) + spent))
+            .fold(0, u64::saturating_add);
+        Duration::from_nanos(self.rate().nanoseconds(ticks))
+    }
+
     /// Sets a tracepoint's counts back to zero, but for those of frames that were given up or lost.
     pub fn reset_counts(&self, index: u32) {
         if let Some(block) = self.layout.tracepoint(index) {

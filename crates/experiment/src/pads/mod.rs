@@ -5,17 +5,20 @@
 //! machine code nor the memory that it uses.
 
 mod frames;
+mod pauses;
 mod serve;
 mod stops;
 
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tracewire_model::{
     Address, Aggregate, AggregateTable, RegisterMask, StopReason, TracepointDefinition,
     TracepointNumber, VariableNumber,
 };
 
+use crate::budget::HitCost;
 use crate::counts::CallKey;
 use crate::pieces::Missing;
 use crate::rate::FrameRate;
@@ -23,6 +26,8 @@ use crate::stepping::TracepointKey;
 use crate::target::TargetError;
 use crate::variables::Builtin;
 
+pub(crate) use pauses::BudgetLook;
+pub use pauses::LocationCost;
 pub(crate) use serve::RunPads;
 
 /// A target whose program can serve tracepoints by itself.
@@ -64,6 +69,8 @@ pub struct PadNeeds {
     pub tracepoints: usize,
     /// Whether some of them count.
     pub counts: bool,
+    /// How many times as long as a cost it takes to pay for it ([`crate::Budget::factor`]); `None` without a budget.
+    pub budget: Option<u64>,
 }
 
 /// The machine code of a pad, which runs at any place.
@@ -122,7 +129,7 @@ pub struct PadTask<'t> {
 pub struct PadUpdate {
     /// Hits since the last update whose frames were lost or given up.
     pub lost: u64,
-    /// Hits since the last update that made no frame because of the tracepoint's rate.
+    /// Hits since the last update that made no frame because of the tracepoint's rate, or of the budget.
     pub skipped: u64,
     /// The values that could not be read, all of them.
     pub missing: Missing,
@@ -263,6 +270,21 @@ pub trait Pads: fmt::Debug {
     /// Whether a hit of a thread that stops makes a frame, where its tracepoint has a rate: its hits in pads count for that too. `None` where
     /// the pads have no room to know that.
     fn admit(&mut self, tracepoint: TracepointKey, rate: FrameRate) -> Option<bool>;
+
+    /// Changes how long it takes to pay for a cost ([`crate::Budget::factor`]).
+    fn set_budget(&mut self, factor: u64);
+
+    /// Charges a cost to all cpus.
+    fn charge(&mut self, cost: Duration);
+
+    /// How far the cpu is behind that is behind most. A cpu that is not has no more to spend for that.
+    fn behind(&mut self) -> Duration;
+
+    /// What the hits of a tracepoint in its pad have cost so far.
+    fn spent(&self, tracepoint: TracepointKey) -> Duration;
+
+    /// What hits of the tracepoints at an address cost at most, in the order of the tracepoints, as their pad was made last.
+    fn costs(&self, address: Address) -> &[HitCost];
 
     /// What pads have counted of each aggregate so far.
     fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)>;

@@ -168,7 +168,7 @@ impl<S: FrameStore> Experiment<S> {
 
     /// Whether tracepoints that may be traps are to be that, so that none of their frames is lost: a reader who has to wait
     /// for the disk comes too late for the rings. So long a frame makes up for the cost of a trap.
-    fn overfills_rings(&self, address: Address) -> bool {
+    pub(super) fn overfills_rings(&self, address: Address) -> bool {
         let mut definitions = self
             .tracepoints
             .at(address)
@@ -185,7 +185,11 @@ impl<S: FrameStore> Experiment<S> {
     }
 
     /// The pad of the tracepoints at an address.
-    fn pad(&mut self, address: Address, target: &mut dyn Target) -> Result<PadCode, String> {
+    pub(super) fn pad(
+        &mut self,
+        address: Address,
+        target: &mut dyn Target,
+    ) -> Result<PadCode, String> {
         if self.options.unreadable == Unreadable::Stop {
             return Err("unreadable memory is to end the run".to_owned());
         }
@@ -248,6 +252,7 @@ impl<S: FrameStore> Experiment<S> {
             circular: self.store.is_circular(),
             tracepoints: self.tracepoints.len(),
             counts: (self.tracepoints.iter()).any(|tracepoint| tracepoint.plan.counting.is_some()),
+            budget: self.budget_factor(),
         };
         let target = target.pads().ok_or(NO_CODE)?;
         self.pads.set_up(target, &needs)

@@ -86,12 +86,15 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Whether a hit of a thread that stopped may make a frame, as far as the rate of the tracepoint goes.
+    /// Whether a hit of a thread that stopped may make a frame, as far as the rate of the tracepoint and the budget go.
     pub(crate) fn admits(&mut self, index: usize, thread: &dyn StoppedThread) -> bool {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return true;
         };
         let key = tracepoint.definition().key();
+        if self.is_behind() {
+            return false;
+        }
         let Some(rate) = self.rates.of(key.0) else {
             return true;
         };

@@ -250,8 +250,10 @@ impl<'o> Code<'o> {
         self.asm.jbe(self.to(restored))?;
         self.asm.cmp(r8, r9)?;
         self.asm.jne(self.to(given_up))?;
-        if self.layout().sizes.when_full == WhenFull::WaitThenOverwrite && self.mode == Mode::Direct
-        {
+        // A wait would be over any budget.
+        let waits = self.layout().sizes.when_full == WhenFull::WaitThenOverwrite
+            && !self.options.has_budget;
+        if waits && self.mode == Mode::Direct {
             self.wait_for_reader(ways)?;
         }
         self.drop_oldest(ways)?;

@@ -1,11 +1,13 @@
 //! The code that is being made: an assembler, the pad's room on the stack, where it may fault, what is out of line.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use iced_x86::BlockEncoderOptions;
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
+use super::cost::Part;
 use crate::layout::SharedLayout;
 use crate::pad::{CannotCompile, ErrorKind, ErrorSite, PadOptions};
 use tracewire_experiment::{Fault, FaultKind};
@@ -84,6 +86,9 @@ pub(super) enum Slot {
     Claim,
     /// How many hits came before, where there is a pass count.
     Passes,
+    /// The counter when the budget was looked at, where there is one, and the ring of the cpu that is charged.
+    Begun,
+    Charged,
     /// One more than the error's site; 0 if there is none.
     Error,
     ErrorDetail,
@@ -136,6 +141,10 @@ pub(super) struct Code<'o> {
     later: Vec<(Mode, Later<'o>)>,
     /// More of the stack that is used at times, below the slots.
     pub(super) deeper: u32,
+    /// Which instructions are which part of the pad.
+    pub(super) parts: Vec<(Part, Range<usize>)>,
+    /// By how much an instruction takes longer than it says: a loop of many rounds, say.
+    pub(super) longer: BTreeMap<usize, i64>,
 }
 
 /// The assembled code.
@@ -161,6 +170,8 @@ impl<'o> Code<'o> {
             faults: Vec::new(),
             later: Vec::new(),
             deeper: 0,
+            parts: Vec::new(),
+            longer: BTreeMap::new(),
         })
     }
 

@@ -10,6 +10,7 @@ use tracewire_model::VariableNumber;
 
 use super::cells::{Cell, Cells, pool};
 use super::code::{Code, Gpr, Label, Made, OUT, Slot};
+use super::cost::Picoseconds;
 use super::frame::Frame;
 use crate::pad::{CannotCompile, ErrorKind, PadVariable};
 
@@ -40,6 +41,8 @@ pub(super) struct Expression<'e, 'f> {
     pending: Vec<usize>,
     /// After the expression, for an action.
     exit: Label,
+    /// What the code of each instruction takes.
+    costs: Vec<Picoseconds>,
 }
 
 /// How deep the stack is before each instruction that is reached.
@@ -89,6 +92,7 @@ impl<'o> Code<'o> {
             }
         }
         let exit = self.label();
+        let costs = vec![0; program.len()];
         if let Purpose::Action(frame) = &mut purpose {
             frame.exit = Some(exit);
         }
@@ -100,12 +104,14 @@ impl<'o> Code<'o> {
             loops: verified.has_loops(),
             pending: Vec::new(),
             exit,
+            costs,
         };
         if expression.loops {
             let steps = self.slot(Slot::Steps);
             self.asm.mov(steps, 0)?;
         }
         expression.emit(self, &depths)?;
+        self.price_expression(&expression.program, &expression.costs);
         self.place(exit)
     }
 }
@@ -116,6 +122,8 @@ impl<'e> Expression<'e, '_> {
         let mut reached = true;
         let mut index = 0;
         while let Some(instruction) = self.program.get(index).copied() {
+            let start = code.here();
+            let of_this = index;
             if let Some((label, depth)) = self.targets.get(&instruction.offset).copied() {
                 if reached {
                     self.meet(code)?;
@@ -149,11 +157,11 @@ impl<'e> Expression<'e, '_> {
                 }
                 _ => match self.counting(code, index)? {
                     0 => self.instruction(code, instruction)?,
-                    counted => {
-                        index += counted;
-                        continue;
-                    }
+                    counted => index += counted - 1,
                 },
+            }
+            if let Some(cost) = self.costs.get_mut(of_this) {
+                *cost = code.time_of(start..code.here());
             }
             index += 1;
         }

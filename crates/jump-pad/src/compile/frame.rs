@@ -35,6 +35,8 @@ pub(super) struct Frame {
     pub(super) give_up: Label,
     /// Where to go when there is no frame.
     pub(super) next: Label,
+    /// Where to go when a ring has no room and nobody is to wait for it: in a run with a budget, which a wait would be over.
+    pub(super) full: Option<Label>,
     /// After the expression that is being made.
     pub(super) exit: Option<Label>,
     /// How much it may hold, as far as it has been made.
@@ -171,6 +173,9 @@ impl<'o> Code<'o> {
     fn no_room(&mut self, again: Label, frame: &Frame) -> Made {
         let stops = self.layout().sizes.when_full == WhenFull::Stop;
         let lost = self.label();
+        if let Some(full) = frame.full.filter(|_| !stops) {
+            return Ok(self.asm.jmp(self.to(full))?);
+        }
         if !stops {
             self.wait_for_room(again, lost, frame.reserved)?;
         }

@@ -4,11 +4,13 @@ use iced_x86::code_asm::*;
 use tracewire_tracefile::{FRACTION, SET_HEADER, SET_LETTER, mask_variable};
 
 use super::code::{Code, Gpr, Label, Made, Mode, OUT, RED_ZONE, SHARED, Slot};
+use super::cost::Part;
 use super::expression::Purpose;
 use super::frame::{FRAME_HEADER, Frame, Needs, VARIABLE};
 use super::memory::Length;
 use super::plan::{Bound, Planned, PlannedAction, Registers};
 use super::registers::{Value, layout, value};
+use super::walk::Collected;
 use crate::layout::{header, tracepoint};
 use crate::pad::ErrorKind;
 use crate::shared::stop;
@@ -36,10 +38,12 @@ impl<'o> Code<'o> {
     pub(super) fn pad(&mut self, tracepoints: &'o [Planned]) -> Made<Vec<Bound>> {
         let (finish, orphan, no_stack, end) =
             (self.label(), self.label(), self.label(), self.label());
+        let start = self.here();
         self.enter(no_stack)?;
         self.asm.cmp(dword_ptr(SHARED + header::STOP), 0)?;
         self.asm.jne(self.to(finish))?;
         self.tracer_is_gone(orphan)?;
+        self.end_part(Part::Entry, start);
         let bounds = self.tracepoints(tracepoints, finish)?;
         self.asm.jmp(self.to(finish))?;
 
@@ -74,10 +78,12 @@ impl<'o> Code<'o> {
         self.give_stack_back()?;
         self.asm.jmp(self.to(end))?;
 
+        let start = self.here();
         self.place(finish)?;
         self.checks_alignment()?;
         self.asm.jne(self.to(checked))?;
         self.leave()?;
+        self.end_part(Part::Leave, start);
         self.place(end)?;
         Ok(bounds)
     }
@@ -173,40 +179,77 @@ impl<'o> Code<'o> {
     fn tracepoint(&mut self, planned: &'o Planned, finish: Label) -> Made<Bound> {
         let (next, failed) = (self.label(), self.label());
         let index = planned.index;
+        let start = self.here();
         let enabled = SHARED + (planned.block + tracepoint::ENABLED) as i64;
         self.asm.cmp(dword_ptr(enabled), 0)?;
         self.asm.je(self.to(next))?;
         if let Some(condition) = &planned.condition {
             self.hit_needs(planned.condition_needs)?;
-            let yes = self.label();
-            let purpose = Purpose::Condition {
-                yes,
-                no: next,
-                failed,
-            };
+            let (yes, unmet) = (self.label(), self.label());
+            let is_charged = self.options.has_budget;
+            let no = if is_charged { unmet } else { next };
+            let purpose = Purpose::Condition { yes, no, failed };
             self.expression(condition, purpose)?;
             self.place(yes)?;
+            if is_charged {
+                self.later(move |code| {
+                    code.place(unmet)?;
+                    code.charge_unmet(planned, next)
+                });
+            }
             self.later(move |code| {
                 code.place(failed)?;
                 code.report(index, finish)
             });
         }
+        self.end_part(Part::Condition(index), start);
+        let start = self.here();
         if planned.pass_count > 0 {
             self.count_pass(planned.block, planned.pass_count, next)?;
         }
         if let Some(counting) = &planned.counting {
             self.counting(counting, planned.block)?;
         }
+        self.end_part(Part::Counting(index), start);
         let made = self.label();
+        let is_charged = self.options.has_budget;
         let bound = match planned.makes_frames {
             true => {
-                if let Some(rate) = &planned.rate {
-                    self.keep_rate(rate, made)?;
+                let framed = self.label();
+                let start = self.here();
+                if is_charged {
+                    self.keep_budget(planned, made)?;
                 }
-                self.frame(planned, made, finish)?
+                if let Some(rate) = &planned.rate {
+                    self.keep_rate(rate, planned, made)?;
+                }
+                self.end_part(Part::Admission(index), start);
+                let start = self.here();
+                let full = is_charged.then(|| self.label());
+                if let Some(full) = full {
+                    self.later(move |code| {
+                        code.place(full)?;
+                        code.skip(planned, made)
+                    });
+                }
+                let bound = self.frame(planned, framed, full, finish)?;
+                self.place(framed)?;
+                if is_charged {
+                    self.charge_frame(planned)?;
+                }
+                self.end_part(Part::Frame(index), start);
+                bound
             }
-            false => Bound::default(),
+            false => {
+                let start = self.here();
+                if is_charged {
+                    self.charge_number(planned, planned.prices.hit)?;
+                }
+                self.end_part(Part::Frame(index), start);
+                Bound::default()
+            }
         };
+        let start = self.here();
         self.place(made)?;
         if planned.pass_count > 0 {
             let met = self.label();
@@ -221,6 +264,7 @@ impl<'o> Code<'o> {
                 Ok(())
             });
         }
+        self.end_part(Part::Rest(index), start);
         self.place(next)?;
         Ok(bound)
     }
@@ -243,7 +287,13 @@ impl<'o> Code<'o> {
     }
 
     /// Makes the frame of a hit.
-    fn frame(&mut self, planned: &'o Planned, next: Label, finish: Label) -> Made<Bound> {
+    fn frame(
+        &mut self,
+        planned: &'o Planned,
+        next: Label,
+        full: Option<Label>,
+        finish: Label,
+    ) -> Made<Bound> {
         let give_up = self.label();
         let mut frame = Frame {
             index: planned.index,
@@ -254,6 +304,7 @@ impl<'o> Code<'o> {
             shrinks: planned.shrinks,
             give_up,
             next,
+            full,
             exit: None,
             bound: Bound::default(),
         };
@@ -387,6 +438,8 @@ impl<'o> Code<'o> {
         length: u32,
     ) -> Made {
         self.uses(&[r11]);
+        let copied = self.time_to_collect(Collected::Memory(Some(u64::from(length))));
+        self.takes_longer(copied.cast_signed());
         let Some(base) = base else {
             self.number(Gpr(11), offset)?;
             return self.memory_piece(frame, r11, Length::Known(length));

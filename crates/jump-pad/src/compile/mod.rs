@@ -3,9 +3,11 @@
 //! A pad is compiled in passes over the same generator: the first finds how long frames can get, and which registers and
 //! how much of the stack are needed; the last makes the code. Frames whose length varies take another in between.
 
+mod budget;
 mod cells;
 mod circular;
 mod code;
+mod cost;
 mod count;
 mod expression;
 mod frame;
@@ -17,6 +19,7 @@ mod rate;
 mod registers;
 mod report;
 mod thread;
+mod walk;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +27,7 @@ use tracewire_model::Address;
 
 use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
 use code::{Code, RED_ZONE, Slot};
+use cost::Prices;
 use plan::{Bound, Planned};
 
 pub use report::{REPORT_SIGNAL, report};
@@ -54,9 +58,14 @@ pub fn compile(
     if planned.iter().any(|planned| planned.shrinks) {
         survey = Survey::new(&planned, options, site)?;
     }
+    for (planned, prices) in planned.iter_mut().zip(&survey.prices) {
+        planned.prices = *prices;
+    }
     let mut code = Code::new(options, site.0, survey.slots)?;
     code.deeper = survey.deeper;
     code.pad(&planned)?;
+    let costs = planned.iter().map(|planned| code.hit_cost(planned.index));
+    let costs = costs.collect();
     let stack = RED_ZONE + code.room() + code.deeper;
     if stack > options.stack_limit {
         return Err(CannotCompile::Stack {
@@ -69,6 +78,7 @@ pub fn compile(
         code: assembled.bytes,
         faults: assembled.faults,
         stack,
+        costs,
         sites: code.sites,
     })
 }
@@ -80,6 +90,8 @@ struct Survey {
     slots: BTreeMap<Slot, u32>,
     /// What else of the stack is used.
     deeper: u32,
+    /// What hits cost.
+    prices: Vec<Prices>,
 }
 
 impl Survey {
@@ -91,8 +103,11 @@ impl Survey {
     ) -> Result<Self, CannotCompile> {
         let mut code = Code::new(options, site.0, BTreeMap::new())?;
         let bounds = code.pad(planned)?;
+        let prices = planned.iter().map(|planned| code.prices(planned.index));
+        let prices = prices.collect();
         Ok(Self {
             bounds,
+            prices,
             slots: code.packed_slots(),
             deeper: code.deeper,
         })

@@ -6,7 +6,9 @@ use tracewire_experiment::Withheld;
 use tracewire_model::{Action, RegisterMask, RegisterNumber};
 use tracewire_tracefile::SET_HEADER;
 
+use super::budget::RingCounts;
 use super::code::Made;
+use super::cost::Prices;
 use super::count::PlannedCounting;
 use super::frame::{FRAME_HEADER, Needs, VARIABLE};
 use super::memory::PIECES;
@@ -38,6 +40,10 @@ pub(super) struct Planned {
     pub(super) counting: Option<PlannedCounting>,
     pub(super) makes_frames: bool,
     pub(super) rate: Option<PlannedRate>,
+    /// Where rings count for it.
+    pub(super) in_ring: RingCounts,
+    /// What its hits cost, as far as that is known.
+    pub(super) prices: Prices,
     /// How long its record gets at most.
     pub(super) reserved: u32,
     pub(super) shrinks: bool,
@@ -198,6 +204,8 @@ impl Planned {
             counting,
             makes_frames: definition.makes_frames(),
             rate: PlannedRate::new(tracepoint, options)?,
+            in_ring: RingCounts::new(tracepoint.index, options)?,
+            prices: Prices::default(),
             reserved: longest(options),
             shrinks: false,
             unbounded: false,

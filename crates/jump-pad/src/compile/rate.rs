@@ -4,6 +4,7 @@ use iced_x86::code_asm::*;
 use tracewire_experiment::Pace;
 
 use super::code::{Code, Gpr, Label, Made, SHARED};
+use super::plan::Planned;
 use crate::layout::tracepoint;
 use crate::pad::{CannotCompile, PadOptions, PadTracepoint};
 
@@ -12,8 +13,6 @@ pub(super) struct PlannedRate {
     pace: Pace,
     /// Where the shared memory says when the next frame is due.
     due: u64,
-    /// Where each ring counts the hits that are skipped, from its start.
-    skipped: u64,
 }
 
 impl PlannedRate {
@@ -28,21 +27,21 @@ impl PlannedRate {
             .layout
             .tracepoint(rate.block)
             .ok_or(CannotCompile::Block(rate.block))?;
-        let skipped = options
-            .layout
-            .skipped(tracepoint.index)
-            .ok_or(CannotCompile::Block(tracepoint.index))?;
         Ok(Some(Self {
             pace: rate.pace,
             due: block + tracepoint::DUE,
-            skipped,
         }))
     }
 }
 
-impl Code<'_> {
+impl<'o> Code<'o> {
     /// Goes to `over` with a hit that comes too soon for a frame, and counts it.
-    pub(super) fn keep_rate(&mut self, rate: &PlannedRate, over: Label) -> Made {
+    pub(super) fn keep_rate(
+        &mut self,
+        rate: &PlannedRate,
+        planned: &'o Planned,
+        over: Label,
+    ) -> Made {
         let (again, too_soon, late) = (self.label(), self.label(), self.label());
         self.uses(&[rax, rcx, rdx, rsi, rdi, r11]);
         self.counter()?;
@@ -64,15 +63,9 @@ impl Code<'_> {
         self.asm.add(rcx, rdi)?;
         self.asm.lock().cmpxchg(due, rcx)?;
         self.asm.jne(self.to(again))?;
-        let skipped = rate.skipped as i64;
         self.later(move |code| {
             code.place(too_soon)?;
-            // A count of each cpu: all of them would wait for one. The thread may go to another cpu meanwhile, so it is locked.
-            code.cpu()?;
-            code.ring_of_cpu(rcx)?;
-            code.asm.lock().inc(qword_ptr(rcx + skipped))?;
-            code.asm.jmp(code.to(over))?;
-            Ok(())
+            code.skip(planned, over)
         });
         Ok(())
     }

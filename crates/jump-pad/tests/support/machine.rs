@@ -379,6 +379,8 @@ pub struct Setting {
     pub tables: Vec<CountTable>,
     /// How often each tracepoint may make frames.
     pub rate: Option<PadRate>,
+    /// Whether hits are charged to a budget.
+    pub has_budget: bool,
 }
 
 impl Setting {
@@ -407,6 +409,7 @@ impl Setting {
             kept: Vec::new(),
             tables: Vec::new(),
             rate: None,
+            has_budget: false,
         }
     }
 
@@ -452,6 +455,7 @@ impl Setting {
             stack_limit: 4096,
             goes_on: self.goes_on,
             features: Features::of_this_machine(),
+            has_budget: self.has_budget,
         };
         compile(SITE, &tracepoints, &options)
     }

@@ -1,0 +1,200 @@
+//! Pads of a run with a budget: what they keep and what they skip is all there was, and what hits cost is charged.
+
+#[path = "support/machine.rs"]
+mod machine;
+#[path = "support/tracepoints.rs"]
+mod tracepoints;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use machine::{Code, Machine, Memory, Setting, callable};
+use tracepoints::{code, pointed_to, tracepoint};
+use tracewire_experiment::{HitCost, Pace};
+use tracewire_jump_pad::{PadRate, PadStop, RingReader, SharedSizes, WhenFull, counter};
+
+const ALL: [WhenFull; 4] = [
+    WhenFull::Stop,
+    WhenFull::Wait,
+    WhenFull::Overwrite,
+    WhenFull::WaitThenOverwrite,
+];
+
+/// Costs are paid for at once.
+const RICH: u64 = 0;
+/// What one frame costs is paid for in hours.
+const POOR: u64 = 1 << 50;
+
+fn setting(when_full: WhenFull, cpus: u32, factor: u64) -> Setting {
+    let mut setting = Setting::new(SharedSizes {
+        cpus,
+        ring_bytes: 1 << 20,
+        frame_limit: 512,
+        tracepoints: 4,
+        variables: 4,
+        hold_bytes: 0,
+        count_bytes: 0,
+        when_full,
+    });
+    setting.stamp = true;
+    setting.has_budget = true;
+    setting.shared.set_budget(factor, Duration::from_millis(50));
+    setting
+}
+
+fn frames(setting: &Setting) -> u64 {
+    let mut frames = 0;
+    let mut reader = RingReader::new(&setting.shared);
+    let drained = reader.finish(&setting.shared, &mut |_| frames += 1);
+    assert_eq!((drained.torn, drained.waiting), (0, false));
+    frames
+}
+
+#[test]
+fn a_pad_keeps_what_it_may_and_leaves_the_program_as_it_was() {
+    let mut machine = Machine::new();
+    let data = Memory::new(1);
+    for when_full in ALL {
+        // All cpus share a ring, so that it does not matter where the test runs.
+        for (factor, kept) in [(RICH, 100), (POOR, 1)] {
+            let setting = setting(when_full, 1, factor);
+            let pad = setting
+                .compile(&[tracepoint(1, vec![pointed_to(3, 16)])])
+                .unwrap();
+            machine.load(pad);
+            for hit in 0..100 {
+                for (number, register) in (0_u64..).zip(&mut machine.state().general) {
+                    *register = 0x0101_0101_0101_0101 * (number + 1);
+                }
+                machine.state().general[3] = data.start;
+                machine.state().general[7] = machine.stack.end() - 1024;
+                // Carry, overflow and direction, among others.
+                machine.state().flags = if hit % 2 == 0 { 0x202 } else { 0xed7 };
+                let before = (machine.state().general, machine.state().flags);
+                machine.run();
+                let after = (machine.state().general, machine.state().flags);
+                assert_eq!(before, after, "{when_full:?}, hit {hit}");
+            }
+            let skipped = setting.shared.skipped(0);
+            assert_eq!((frames(&setting), skipped), (kept, 100 - kept));
+            assert_eq!(setting.shared.skipped(1), 0);
+            assert_eq!(setting.shared.spent(1), Duration::ZERO);
+            assert_eq!(setting.shared.losses(), Default::default());
+        }
+    }
+}
+
+/// What hits cost is known of each tracepoint, of those whose condition is false too, and delays the next frames.
+#[test]
+fn all_hits_are_charged() {
+    let mut machine = Machine::new();
+    for (condition, factor) in [
+        (Some("const8 0\nend"), POOR),
+        (Some("const8 1\nend"), POOR),
+        (None, POOR),
+        (None, RICH),
+    ] {
+        let setting = setting(WhenFull::Wait, 1, factor);
+        let mut definition = tracepoint(1, vec![]);
+        definition.condition = condition.map(code);
+        let pad = setting.compile(&[definition]).unwrap();
+        let most = pad.costs[0];
+        machine.load(pad);
+        for _ in 0..10 {
+            machine.state().general[7] = machine.stack.end() - 1024;
+            machine.run();
+        }
+        let spent = setting.shared.spent(0);
+        let behind = setting.shared.behind(counter());
+        assert!(!spent.is_zero(), "{condition:?}");
+        let HitCost {
+            hit,
+            skipped,
+            unmet,
+        } = most;
+        assert!(hit > skipped && skipped > unmet && !unmet.is_zero());
+        // A tick more or less is the counter's.
+        let most = 10 * hit.max(skipped).max(unmet) + Duration::from_micros(1);
+        assert!(spent <= most, "{spent:?}, {most:?}");
+        assert_eq!(behind.is_zero(), factor == RICH);
+    }
+}
+
+/// What the tracer has done is charged to all cpus, and holds frames up.
+#[test]
+fn the_cost_of_stops_is_charged_too() {
+    let mut machine = Machine::new();
+    let setting = setting(WhenFull::Wait, 4, POOR);
+    machine.load(setting.compile(&[tracepoint(1, vec![])]).unwrap());
+    setting.shared.charge(Duration::from_micros(100));
+    for _ in 0..10 {
+        machine.state().general[7] = machine.stack.end() - 1024;
+        machine.run();
+    }
+    assert_eq!((frames(&setting), setting.shared.skipped(0)), (0, 10));
+}
+
+/// A hit that the budget skips takes nothing from a rate. It counts for the pass count.
+#[test]
+fn a_budget_comes_before_a_rate() {
+    let mut machine = Machine::new();
+    let mut setting = setting(WhenFull::Wait, 1, POOR);
+    let pace = Pace {
+        interval: 1 << 60,
+        slack: 4 << 60,
+    };
+    setting.rate = Some(PadRate { pace, block: 1 });
+    let mut definition = tracepoint(1, vec![]);
+    definition.pass_count = 30;
+    machine.load(setting.compile(&[definition]).unwrap());
+    for _ in 0..50 {
+        machine.state().general[7] = machine.stack.end() - 1024;
+        machine.run();
+    }
+    assert_eq!(setting.shared.stopped(), Some(PadStop::PassCount(0)));
+    assert_eq!((frames(&setting), setting.shared.skipped(0)), (1, 29));
+    for _ in 0..4 {
+        assert_eq!(setting.shared.admit(1, pace, counter()), Some(true));
+    }
+    assert_eq!(setting.shared.admit(1, pace, counter()), Some(false));
+}
+
+/// Threads on all cpus: no hit is forgotten, whatever the budget has room for.
+#[test]
+fn all_hits_of_all_threads_are_kept_or_skipped() {
+    const THREADS: u64 = 8;
+    const HITS: u64 = 50_000;
+    for (when_full, factor) in [
+        (WhenFull::Wait, 100 << 8),
+        (WhenFull::Overwrite, 100 << 8),
+        (WhenFull::Overwrite, RICH),
+        (WhenFull::Overwrite, POOR),
+    ] {
+        let setting = setting(when_full, 4, factor);
+        let code = Code::new(1 << 16);
+        let pad = setting.compile(&[tracepoint(1, vec![])]).unwrap();
+        let hit = callable(&code, 0, &pad);
+        let made = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    machine::handle_faults();
+                    for _ in 0..HITS {
+                        hit();
+                        made.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let made = made.into_inner();
+        let losses = setting.shared.losses();
+        let kept = frames(&setting) + losses.lost + losses.dropped;
+        let skipped = setting.shared.skipped(0);
+        assert_eq!((kept + skipped, made), (made, THREADS * HITS));
+        match factor {
+            RICH => assert_eq!(skipped, 0),
+            POOR => assert!(kept <= 64, "{kept}"),
+            _ => {}
+        }
+    }
+}
