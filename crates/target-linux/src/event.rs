@@ -32,6 +32,8 @@ pub enum Event {
     Children,
     /// The handler has said that the run has ended.
     RunEnded,
+    /// The handler wants to change what is in the program ([`LookAround::Change`](tracewire_experiment::LookAround::Change)).
+    ChangeWanted,
     /// An [`Interrupter`](crate::Interrupter) has asked.
     Interrupted,
     /// A thread has ended with this exit code, and others of its process have not ([`Reports`](crate::Reports)).

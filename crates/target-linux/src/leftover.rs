@@ -47,8 +47,10 @@ pub struct Tally {
     pub without_stack: u64,
     /// Given up for newer ones.
     pub given_up: u64,
-    /// Hits that pads made no frames of, because their tracepoints have rates.
+    /// Hits that pads made no frames of, because their tracepoints have rates, or the run a budget.
     pub skipped: u64,
+    /// Whether the run had a budget: tracepoints may have been out of the program at times.
+    pub had_budget: bool,
 }
 
 impl Leftover {
@@ -95,6 +97,7 @@ impl Leftover {
             without_stack,
             given_up: losses.dropped,
             skipped: shared.all_skipped(),
+            had_budget: shared.has_budget(),
         }
     }
 }

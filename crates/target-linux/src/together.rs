@@ -92,8 +92,8 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
     }
     let mut pulse = None;
     loop {
-        if let Some(place) = look_around(members, &mut pulse) {
-            return (place, Ok(Event::RunEnded));
+        if let Some((place, event)) = look_around(members, &mut pulse) {
+            return (place, Ok(event));
         }
         for (place, Member { process, handler }) in members.iter_mut().enumerate() {
             match process.next_event(*handler) {
@@ -140,8 +140,8 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
 }
 
 /// Has all processes with pads, and others whose handlers ask for it, looked at when it is time to; the place of one whose run is
-/// over.
-fn look_around(members: &mut [Member<'_>], pulse: &mut Option<Pulse>) -> Option<usize> {
+/// over, or that is to be changed.
+fn look_around(members: &mut [Member<'_>], pulse: &mut Option<Pulse>) -> Option<(usize, Event)> {
     let is_looked_at = |member: &Member<'_>| {
         member.process.tracee.fast.has_jumps() || member.handler.looks_around()
     };
@@ -149,14 +149,16 @@ fn look_around(members: &mut [Member<'_>], pulse: &mut Option<Pulse>) -> Option<
         *pulse = Pulse::start();
     }
     let pulse = pulse.as_mut()?;
-    if !pulse.is_due() {
+    let is_urgent = members.iter().any(|member| member.handler.looks_now());
+    if !pulse.is_due() && !is_urgent {
         return None;
     }
     let mut fullest = 0.0_f64;
     for (place, member) in members.iter_mut().enumerate() {
         if is_looked_at(member) {
             match member.process.look_around(member.handler) {
-                LookAround::Ended => return Some(place),
+                LookAround::Ended => return Some((place, Event::RunEnded)),
+                LookAround::Change => return Some((place, Event::ChangeWanted)),
                 LookAround::GoesOn { filled } => fullest = fullest.max(filled),
             }
         }
@@ -278,6 +280,9 @@ impl Tracees {
                     match process.look_around(handler) {
                         LookAround::Ended => {
                             return Ok(Happened::In(process.id(), Event::RunEnded));
+                        }
+                        LookAround::Change => {
+                            return Ok(Happened::In(process.id(), Event::ChangeWanted));
                         }
                         LookAround::GoesOn { filled } => pulse.follow(filled),
                     }
