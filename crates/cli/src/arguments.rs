@@ -351,6 +351,10 @@ pub struct RecordArguments {
     /// are skipped and counted. May be given several times
     #[arg(long, value_name = "N/s[:NUMBERS]", value_parser = crate::rate::parse)]
     pub rate: Vec<crate::rate::RateArgument>,
+    /// Let hits take so much of each cpu at most, such as 1%. A hit with no room for its frame is skipped and counted; tracepoints that cost more
+    /// nevertheless are out of the program at times, which the file says. First says what a hit costs at most
+    #[arg(long, value_name = "N%", value_parser = crate::budget::parse)]
+    pub budget: Option<tracewire_recorder::Budget>,
     #[command(flatten)]
     pub types: crate::types::TypeArguments,
     #[command(flatten)]

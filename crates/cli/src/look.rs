@@ -11,7 +11,7 @@ use tracewire_model::{Address, FrameNumber, ThreadId, Tracepoint};
 use tracewire_tracefile::{Frame, GrowingFile, RunFolder, Search, TraceFile};
 use tracewire_views::{
     AggregateView, Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, folded,
-    gdb_commands, skipped_hits, table, words,
+    gdb_commands, paused_tracepoints, skipped_hits, table, words,
 };
 
 use crate::Answer;
@@ -263,13 +263,18 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Says how many hits made no frame: of one tracepoint, or of all.
+/// Says how many hits made no frame, and which tracepoints were out of the program at times: of one tracepoint, or of all.
 pub fn tell_skipped<'t>(
     tracepoints: impl IntoIterator<Item = &'t Tracepoint>,
     wanted: Option<i32>,
 ) {
-    let all = skipped_hits(tracepoints);
-    for one in all.filter(|one| wanted.is_none_or(|wanted| one.number.0 == wanted)) {
+    let tracepoints: Vec<&Tracepoint> = (tracepoints.into_iter())
+        .filter(|one| wanted.is_none_or(|wanted| one.definition.number.0 == wanted))
+        .collect();
+    for one in skipped_hits(tracepoints.iter().copied()) {
+        message!("tracewire: {one}");
+    }
+    for one in paused_tracepoints(tracepoints) {
         message!("tracewire: {one}");
     }
 }

@@ -4,6 +4,7 @@
 mod message;
 mod arguments;
 mod audit;
+mod budget;
 mod check;
 mod clients;
 mod complete;

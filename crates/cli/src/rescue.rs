@@ -118,7 +118,12 @@ fn tell(tally: &Tally, file: Option<&FramesFile>) {
     lost(tally.torn, "they were never finished");
     if tally.skipped > 0 {
         let hits = count(tally.skipped, "hit");
-        say(format_args!("{hits} skipped, for --rate"));
+        say(format_args!("{hits} skipped, for --rate or --budget"));
+    }
+    if tally.had_budget {
+        say(
+            "tracepoints may have been out of the program at times, for --budget; hits were not counted then",
+        );
     }
     if tally.given_up > 0 {
         let frames = count(tally.given_up, "frame");

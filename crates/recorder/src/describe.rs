@@ -80,6 +80,7 @@ pub fn description<S: FrameStore>(
         for tracepoint in &mut tracepoints {
             tracepoint.usage = None;
             tracepoint.skipped = 0;
+            tracepoint.pauses.clear();
         }
     }
     build(
@@ -107,6 +108,7 @@ pub fn first_description(
             usage: None,
             served: None,
             skipped: 0,
+            pauses: Vec::new(),
         })
         .collect();
     let status = StatusFields {
@@ -173,6 +175,7 @@ pub fn tracepoints<S: FrameStore>(
         usage: Some(tracepoint.usage()),
         served: served(experiment, tracepoint),
         skipped: tracepoint.skipped(),
+        pauses: Vec::new(),
     });
     let mut all: BTreeMap<Key, Tracepoint> = now
         .map(|tracepoint| (tracepoint.definition.key(), tracepoint))
@@ -182,6 +185,10 @@ pub fn tracepoints<S: FrameStore>(
             Entry::Occupied(known) => add_usage(known.into_mut(), tracepoint),
             Entry::Vacant(free) => _ = free.insert(tracepoint.clone()),
         }
+    }
+    for (key, tracepoint) in &mut all {
+        // Those that went with their modules are among them.
+        tracepoint.pauses = experiment.pauses(*key).to_vec();
     }
     all.into_values().collect()
 }

@@ -9,7 +9,7 @@ use tracewire_script::{Excessive, ScriptError};
 use tracewire_target_linux::Event;
 use tracewire_tracefile::{LineError, WriteError};
 
-use crate::limits::RateError;
+use crate::limits::{BudgetRefused, RateError};
 use crate::out_of_memory::OutOfMemory;
 use crate::policy::Denied;
 use crate::report::{Report, program_words};
@@ -44,6 +44,9 @@ pub enum RecordError {
     /// A tracepoint cannot have the rate that is given for it.
     #[error(transparent)]
     Rate(#[from] RateError),
+    /// The run can have no budget.
+    #[error(transparent)]
+    Budget(#[from] BudgetRefused),
     /// The process cannot be traced, or tracing it failed.
     #[error(transparent)]
     Target(#[from] tracewire_target_linux::Error),

@@ -9,6 +9,7 @@ use tracewire_experiment::{
 use tracewire_model::{Address, ThreadId};
 
 use crate::buffer::Buffer;
+use crate::limits::BudgetPart;
 
 /// How often what has been counted is made known while the program runs.
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,6 +23,8 @@ pub struct RecordingHandler<'r> {
     pub(crate) is_counting: bool,
     /// Whether tracepoints have rates.
     pub(crate) has_rates: bool,
+    /// Its part in the budget.
+    pub(crate) part: &'r BudgetPart,
     /// When what has been counted is made known next.
     pub(crate) next_aggregates: &'r mut Instant,
 }
@@ -32,7 +35,11 @@ impl HitHandler for RecordingHandler<'_> {
     }
 
     fn looks_around(&self) -> bool {
-        self.is_counting || self.has_rates
+        self.is_counting || self.has_rates || self.experiment.looks_around()
+    }
+
+    fn looks_now(&self) -> bool {
+        self.experiment.looks_now()
     }
 
     /// The tables are read while the program adds to them; no thread waits.
@@ -46,6 +53,7 @@ impl HitHandler for RecordingHandler<'_> {
                 .counters()
                 .set_aggregates(aggregates);
         }
+        self.experiment.share_budget(self.part.processes());
         let looked = self.experiment.look_around();
         if self.has_rates {
             let counters = self.experiment.store().counters();

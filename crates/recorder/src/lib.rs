@@ -39,7 +39,7 @@ pub use audit::{Audit, AuditEntry, AuditEvent};
 pub use buffer::{Aggregates, BufferSize, Counters};
 pub use canary::{CanaryEvent, CanaryFailure};
 pub use error::RecordError;
-pub use limits::RateError;
+pub use limits::{BudgetRefused, RateError};
 pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use policy::{Denied, Policy, PolicyError};
 pub use processes::{Observers, RecordedPart, RunReport};
@@ -47,5 +47,7 @@ pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};
 pub use selection::ProcessSelection;
 pub use stop::{Stop, StopHandle};
-pub use tracewire_experiment::{FrameRate, FrameRateError, FrameRates, Mechanism};
+pub use tracewire_experiment::{
+    Budget, BudgetError, FrameRate, FrameRateError, FrameRates, HitCost, LocationCost, Mechanism,
+};
 pub use tracewire_target_linux::StopTimes;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracewire_experiment::{DefineError, InstallError, Served};
+use tracewire_experiment::{DefineError, InstallError, LocationCost, Served};
 use tracewire_model::{Address, TracepointNumber};
 use tracewire_script::{Excessive, Pending, Placed, ResolveWarning, ScriptError};
 
@@ -38,6 +38,9 @@ pub enum RecordEvent<'e> {
     Placed(&'e [Placed]),
     /// Locations wait for a library.
     Pending(&'e [Pending]),
+    /// Tracepoints are about to be put in: what their hits cost at most ([`Recorder::tell_costs`](crate::Recorder::tell_costs)).
+    /// Those for which there can be no jump after all are told once more.
+    Costs(&'e [LocationCost]),
     /// Tracepoints were put into the program.
     Installed(&'e [Installed]),
     /// The run begins.

@@ -194,6 +194,9 @@ impl Prepared {
         let mut experiment = Experiment::new(options, buffer);
         experiment.set_mechanism(request.mechanism);
         experiment.limit_rates(request.rates.clone());
+        if let Some(budget) = request.budget.budget {
+            experiment.limit_cost(budget);
+        }
         experiment.set_register_layout(registers.layout());
         for variable in variables {
             experiment.define_variable(variable.clone());

@@ -19,6 +19,14 @@ impl Priority {
         set(NICENESS.min(before));
         Self { before }
     }
+
+    /// Raises it for as long as a recording keeps a budget, whose looks are short and must not be late. Nothing where another
+    /// recording of the thread has raised it.
+    pub fn raise_for_budget() -> Option<Self> {
+        // SAFETY: as above.
+        let before = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        (before > NICENESS).then(Self::raise)
+    }
 }
 
 impl Drop for Priority {

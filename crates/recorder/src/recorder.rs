@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules, is_pattern};
-use tracewire_experiment::{FrameRates, InstallError, Mechanism};
+use tracewire_experiment::{Budget, FrameRates, InstallError, Mechanism};
 use tracewire_expr::CollectLimits;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
@@ -21,7 +21,7 @@ use tracewire_tracefile::RunWriter;
 use crate::audit::Audit;
 use crate::buffer::BufferSize;
 use crate::error::RecordError;
-use crate::limits::{FrameLimit, check_rates};
+use crate::limits::{FrameLimit, SharedBudget, check_budget, check_rates};
 use crate::observer::Observer;
 use crate::oversight::Oversight;
 use crate::policy::Policy;
@@ -79,6 +79,9 @@ pub(crate) struct RecordOptions {
     /// What all processes of the run share.
     pub frame_limit: Option<FrameLimit>,
     pub rates: FrameRates,
+    pub budget: SharedBudget,
+    /// Whether the cost of hits is told before tracepoints are put in.
+    pub tell_costs: bool,
     pub mechanism: Mechanism,
     pub pending: bool,
     pub keep_going: bool,
@@ -265,6 +268,19 @@ impl Recorder {
         self
     }
 
+    /// Limits what hits may take of each cpu. A hit whose frame would take more is skipped and counted. Tracepoints that take more
+    /// nevertheless are out of the program at times; those times are known.
+    pub fn budget(&mut self, budget: Option<Budget>) -> &mut Self {
+        self.options.budget = SharedBudget::new(budget);
+        self
+    }
+
+    /// Whether it is reported, before tracepoints are put in, what their hits cost at most. With a budget it always is.
+    pub fn tell_costs(&mut self, tell: bool) -> &mut Self {
+        self.options.tell_costs = tell;
+        self
+    }
+
     /// What serves tracepoints. Otherwise jumps where they can be, else traps.
     pub fn mechanism(&mut self, mechanism: Mechanism) -> &mut Self {
         self.options.mechanism = mechanism;
@@ -375,6 +391,8 @@ impl Recorder {
     /// When the run cannot begin, or ends in an error: [`RecordError`] says what is left.
     pub fn record(self, observer: &mut dyn Observer) -> Result<Report, RecordError> {
         check_rates(&self.options.rates, &self.options.script)?;
+        let at_stub = !matches!(self.start, Start::Process(_));
+        check_budget(&self.options.budget, &self.options.script, at_stub)?;
         self.begin_to_expire()?;
         let start = match self.start {
             Start::Process(start) => start,
@@ -423,6 +441,7 @@ impl Recorder {
         observers: &dyn Observers,
     ) -> Result<RunReport, RecordError> {
         check_rates(&self.options.rates, &self.options.script)?;
+        check_budget(&self.options.budget, &self.options.script, false)?;
         self.begin_to_expire()?;
         let mut starts = match self.start {
             Start::Process(first) => vec![first],

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{
-    Experiment, FrameRates, FrameStore as _, InstallError, MarkerValue, Missing, PadTarget,
-    StartError,
+    Experiment, FrameRates, FrameStore as _, HitCost, InstallError, LocationCost, MarkerValue,
+    Missing, PadTarget, Served, StartError,
 };
 use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_fail_point::fail_point;
@@ -20,6 +20,7 @@ use crate::describe::{self, Past, PastTracepoints};
 use crate::error::RecordError;
 use crate::handler::RecordingHandler;
 use crate::indirect;
+use crate::limits::BudgetPart;
 use crate::modules::Modules;
 use crate::observer::{Installed, Observer, RecordEvent, Warning};
 use crate::out_of_memory::{Expendable, OutOfMemory};
@@ -43,9 +44,12 @@ pub struct Recording<'o> {
     markers: BTreeMap<Address, Vec<MarkerValue>>,
     /// Whether a tracepoint counts something.
     is_counting: bool,
-    /// Whether a tracepoint has a rate, of those that are there.
+    /// Whether hits may be skipped, of the tracepoints that are there: for their rates, or for the budget.
     has_rates: bool,
     rates: FrameRates,
+    part: BudgetPart,
+    _priority: Option<Priority>,
+    tell_costs: bool,
     next_aggregates: Instant,
     settings: StatusFields,
     past: PastTracepoints,
@@ -113,6 +117,9 @@ impl<'o> Recording<'o> {
             oversight,
             program,
             rates: options.rates,
+            part: options.budget.join(),
+            _priority: (options.budget.budget).and_then(|_| Priority::raise_for_budget()),
+            tell_costs: options.tell_costs || options.budget.budget.is_some(),
             stop_notes: options.script.settings.stop_notes,
             ever_placed: false,
             duration: options.duration,
@@ -224,6 +231,7 @@ impl<'o> Recording<'o> {
             markers: &self.markers,
             is_counting: self.is_counting,
             has_rates: self.has_rates,
+            part: &self.part,
             next_aggregates: &mut self.next_aggregates,
         };
         (&mut self.process, handler)
@@ -254,6 +262,12 @@ impl<'o> Recording<'o> {
                 Some(stop) => return Ok(Some(Ending::Stopped(stop))),
                 None => {}
             },
+            Event::ChangeWanted => {
+                let kept = stop.hold(|| self.experiment.keep_budget(&mut self.process));
+                if let Err(errors) = kept {
+                    self.not_installed(errors);
+                }
+            }
             Event::LibrariesChanged => stop.hold(|| self.modules_changed(false))?,
             Event::Resolver(thread) => {
                 if let Some((resolver, selected)) = self.process.resolver_reached(thread) {
@@ -384,6 +398,7 @@ impl<'o> Recording<'o> {
                     usage: Some(tracepoint.usage()),
                     served: describe::served(&self.experiment, tracepoint),
                     skipped: tracepoint.skipped(),
+                    pauses: Vec::new(),
                 },
                 missing: tracepoint.missing(),
             })
@@ -427,8 +442,18 @@ impl<'o> Recording<'o> {
         }
         self.is_counting = (self.experiment.tracepoints())
             .any(|tracepoint| !tracepoint.definition().counting.aggregates.is_empty());
-        self.has_rates = (self.experiment.tracepoints())
-            .any(|tracepoint| self.rates.of(tracepoint.definition().number).is_some());
+        let has_budget = self.experiment.budget().is_some();
+        self.has_rates = (self.experiment.tracepoints()).any(|tracepoint| {
+            has_budget || self.rates.of(tracepoint.definition().number).is_some()
+        });
+        self.experiment.share_budget(self.part.processes());
+        let costs = match self.tell_costs {
+            true => self.experiment.costs(&mut self.process),
+            false => Vec::new(),
+        };
+        if !costs.is_empty() {
+            self.observer.event(RecordEvent::Costs(&costs));
+        }
         if self.experiment.is_running() {
             if let Err(errors) = self.experiment.install(&mut self.process) {
                 self.not_installed(errors);
@@ -439,6 +464,7 @@ impl<'o> Recording<'o> {
             fail_point!("record/started");
             self.describe();
         }
+        self.report_traps(costs);
         self.report_installed(&addresses);
         Ok(())
     }
@@ -536,6 +562,21 @@ impl<'o> Recording<'o> {
     fn not_installed(&mut self, errors: Vec<InstallError>) {
         for error in errors {
             self.warn(Warning::Install(error));
+        }
+    }
+
+    /// Reports what hits cost of tracepoints that were to have jumps, and are traps.
+    fn report_traps(&mut self, mut costs: Vec<LocationCost>) {
+        costs.retain(|one| {
+            let served = self.experiment.served(one.key.1);
+            one.by_pad && matches!(served, Some(Served::Trap(_)))
+        });
+        for one in &mut costs {
+            one.by_pad = false;
+            one.cost = HitCost::of_trap();
+        }
+        if !costs.is_empty() {
+            self.observer.event(RecordEvent::Costs(&costs));
         }
     }
 

@@ -291,6 +291,7 @@ impl FileParts {
             usage: None,
             served: None,
             skipped: 0,
+            pauses: Vec::new(),
         });
         let not_run = StatusFields {
             stop_reason: Some(StopReason::NotRun),
@@ -365,6 +366,7 @@ fn tracepoints<S: FrameStore>(experiment: &Experiment<S>) -> Vec<Tracepoint> {
         usage: Some(tracepoint.usage()),
         served: describe::served(experiment, tracepoint),
         skipped: tracepoint.skipped(),
+        pauses: Vec::new(),
     });
     all.collect()
 }

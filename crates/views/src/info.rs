@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tracewire_model::{Address, StatusFields, Tracepoint, TracepointKind, VariableDefinition, hex};
+use tracewire_model::{
+    Address, Pause, StatusFields, Tracepoint, TracepointKind, VariableDefinition, hex,
+};
 use tracewire_script::as_written;
 use tracewire_tracefile::{Ending, TraceFile};
 
@@ -133,6 +135,9 @@ pub struct TracepointInfo {
     /// How many of the hits made no frame, because the run limited how often it may make one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
+    /// When it was out of the program, because the run had a budget. Its hits were not counted then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<PauseInfo>,
     /// How many bytes its frames took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<u64>,
@@ -263,6 +268,24 @@ fn told(skipped: u64) -> Option<u64> {
     (skipped > 0).then_some(skipped)
 }
 
+/// A time in which a tracepoint was out of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct PauseInfo {
+    /// When it began, in microseconds since 1970, as `time_us` of frames.
+    pub from_us: u64,
+    /// When it ended.
+    pub to_us: u64,
+}
+
+impl From<Pause> for PauseInfo {
+    fn from(pause: Pause) -> Self {
+        Self {
+            from_us: pause.from,
+            to_us: pause.to(),
+        }
+    }
+}
+
 impl From<&StatusFields> for StatusInfo {
     fn from(fields: &StatusFields) -> Self {
         Self {
@@ -316,6 +339,7 @@ impl From<&Tracepoint> for TracepointInfo {
             },
             hits: tracepoint.usage.map(|usage| usage.hits),
             skipped: told(tracepoint.skipped),
+            pauses: tracepoint.pauses.iter().copied().map(Into::into).collect(),
             usage: tracepoint.usage.map(|usage| usage.bytes),
             mechanism: tracepoint
                 .served

@@ -54,6 +54,7 @@ mod gdb;
 mod hexadecimal;
 mod info;
 mod markers;
+mod paused;
 mod place_cache;
 mod program;
 mod register;
@@ -79,6 +80,7 @@ pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
 };
 pub use markers::{ElfInfo, MarkerInfo};
+pub use paused::{PausedTracepoint, paused_tracepoints};
 pub use program::{Program, ProgramError, ProgramFiles, ReadFiles};
 pub use row::FrameRow;
 pub use skipped::{SkippedHits, skipped_hits};

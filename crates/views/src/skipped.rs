@@ -25,7 +25,7 @@ impl fmt::Display for SkippedHits {
         } = self;
         write!(
             f,
-            "tracepoint {number}: {skipped} of {hits} hits were skipped, for --rate"
+            "tracepoint {number}: {skipped} of {hits} hits were skipped, for --rate or --budget"
         )
     }
 }

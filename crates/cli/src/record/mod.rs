@@ -110,6 +110,8 @@ fn configure(
         .expire(arguments.expire)
         .max_frames(arguments.max_frames)
         .rates(crate::rate::together(&arguments.rate))
+        .budget(arguments.budget)
+        .tell_costs(arguments.verbose)
         .mechanism(arguments.mechanism.map(Into::into).unwrap_or_default())
         .pending(arguments.pending)
         .keep_going(arguments.keep_going)

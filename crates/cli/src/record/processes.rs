@@ -19,7 +19,7 @@ use super::few::{TOLD, tell};
 use super::live::{AllCounters, Live};
 use super::report::{
     Tone, add_hits, ending_words, error_words, hits_words, quoted, say, skipped_words, tell_event,
-    tell_losses, tell_released, tell_skipped, warn,
+    tell_losses, tell_pauses, tell_released, tell_skipped, warn,
 };
 use super::signals::{Signals, Watch};
 use super::{configure, live_of};
@@ -338,6 +338,9 @@ impl Summary<'_> {
         tell(lines, self.verbose, "processes", say);
         for part in parts {
             tell_skipped(&part.report, self.verbose, |text| {
+                say(format_args!("process {}: {text}", part.process));
+            });
+            tell_pauses(&part.report, self.verbose, |text| {
                 say(format_args!("process {}: {text}", part.process));
             });
             tell_losses(&part.report, self.verbose, |text| {

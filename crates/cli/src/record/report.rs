@@ -8,10 +8,11 @@ use std::sync::Arc;
 use tracewire_experiment::Served;
 use tracewire_model::{StatusFields, kgtp_warning};
 use tracewire_recorder::{
-    Counters, Ending, Installed, Observer, RecordError, RecordEvent, Report, Stop, program_words,
+    Counters, Ending, HitCost, Installed, LocationCost, Observer, RecordError, RecordEvent, Report,
+    Stop, program_words,
 };
 use tracewire_script::{Pending, Placed, ResolveWarning, Script};
-use tracewire_views::{skipped_hits, taken_for_another, words};
+use tracewire_views::{paused_tracepoints, skipped_hits, taken_for_another, words};
 
 use super::few::{TOLD, once_each, tell};
 use super::live::Live;
@@ -232,6 +233,7 @@ pub fn tell_event(event: RecordEvent<'_>, verbose: bool, voice: &mut dyn FnMut(T
         ),
         RecordEvent::Placed(all) => placed(all, verbose, |words| voice(Tone::Plain, words)),
         RecordEvent::Pending(all) => pending(all, verbose, |words| voice(Tone::Plain, words)),
+        RecordEvent::Costs(all) => costs(all, verbose, |words| voice(Tone::Plain, words)),
         RecordEvent::Installed(all) => installed(all, verbose, |words| voice(Tone::Plain, words)),
         RecordEvent::Exec => voice(Tone::Plain, "the program has become another one".to_owned()),
         RecordEvent::EndedBeforeProgram(status) => voice(Tone::Plain, own_end(status)),
@@ -339,7 +341,40 @@ pub fn tell_losses(report: &Report, verbose: bool, mut print: impl FnMut(String)
     );
 }
 
-/// Says how many hits made no frame because of `--rate`.
+/// Says which tracepoints were out of the program because of `--budget`.
+pub fn tell_pauses(report: &Report, verbose: bool, print: impl FnMut(String)) {
+    let lines = paused_tracepoints(&report.tracepoints);
+    tell(
+        lines,
+        verbose,
+        "tracepoints were out of the program at times",
+        print,
+    );
+}
+
+/// Says what hits of tracepoints cost at most: by tracepoint, of its dearest location.
+fn costs(all: &[LocationCost], verbose: bool, print: impl FnMut(String)) {
+    let mut sums: BTreeMap<(i32, bool), HitCost> = BTreeMap::new();
+    for one in all {
+        let sum = sums.entry((one.key.0.0, one.by_pad)).or_default();
+        *sum = sum.or(one.cost);
+    }
+    let lines = sums.into_iter().map(|((number, by_pad), cost)| {
+        let time = words::short;
+        match by_pad {
+            true => format!(
+                "tracepoint {number}: a hit takes at most {}, a skipped one {}, one whose condition is false {}",
+                time(cost.hit),
+                time(cost.skipped),
+                time(cost.unmet)
+            ),
+            false => format!("tracepoint {number}: a hit is a trap, and takes about {} at most", time(cost.hit)),
+        }
+    });
+    tell(lines, verbose, "tracepoints have a cost", print);
+}
+
+/// Says how many hits made no frame because of `--rate` or `--budget`.
 pub fn tell_skipped(report: &Report, verbose: bool, print: impl FnMut(String)) {
     let tracepoints = skipped_hits(&report.tracepoints);
     tell(
@@ -455,6 +490,7 @@ impl Summary<'_> {
         };
         say(format_args!("{frames}{place}; hits: {}", self.hits()));
         tell_skipped(report, self.verbose, say);
+        tell_pauses(report, self.verbose, say);
         tell_losses(report, self.verbose, warn);
         tell_released(report.released_children);
         let lines = report.pending.iter().map(|pending| {

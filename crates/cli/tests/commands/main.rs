@@ -2,6 +2,7 @@
 
 mod attach;
 mod bad_input;
+mod budgets;
 mod cache;
 mod containers;
 mod cut;

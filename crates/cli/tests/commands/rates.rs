@@ -62,7 +62,7 @@ fn what_is_kept_and_what_is_skipped_is_all_there_was() {
                 let done = record(&built, &options, &[threads, calls]).code(0);
                 let count = own_count(&done);
                 let line = format!(
-                    "tracepoint 1: {} of {count} hits were skipped, for --rate",
+                    "tracepoint 1: {} of {count} hits were skipped, for --rate or --budget",
                     count - 3
                 );
                 done.says(&[&line]);
@@ -160,9 +160,9 @@ fn each_tracepoint_has_its_own_rate_for_all_of_its_places() {
         assert_eq!([1, 2, 4].map(|number| frames_of(&built, number)), [3, 1, 1]);
         // Who looks at the frames is told what they are a part of.
         let skipped = [
-            "tracewire: tracepoint 1: 1997 of 2000 hits were skipped, for --rate",
-            "tracewire: tracepoint 2: 999 of 1000 hits were skipped, for --rate",
-            "tracewire: tracepoint 4: 499 of 500 hits were skipped, for --rate",
+            "tracewire: tracepoint 1: 1997 of 2000 hits were skipped, for --rate or --budget",
+            "tracewire: tracepoint 2: 999 of 1000 hits were skipped, for --rate or --budget",
+            "tracewire: tracepoint 4: 499 of 500 hits were skipped, for --rate or --budget",
         ];
         built.run(&["show", "out.tf"]).code(0).says(&skipped);
         let of_one = built.run(&["show", "--tracepoint", "2", "out.tf"]).code(0);
@@ -259,13 +259,13 @@ fn processes_have_the_rate_each_for_itself() {
             .code(0);
         done.says(&[
             "6 frames of ",
-            "tracepoint 1: 597 of 600 hits were skipped, for --rate",
-            "tracepoint 1: 497 of 500 hits were skipped, for --rate",
+            "tracepoint 1: 597 of 600 hits were skipped, for --rate or --budget",
+            "tracepoint 1: 497 of 500 hits were skipped, for --rate or --budget",
         ]);
         built
             .run(&["show", mechanism])
             .code(0)
-            .says(&["tracepoint 1: 1094 of 1100 hits were skipped, for --rate"]);
+            .says(&["tracepoint 1: 1094 of 1100 hits were skipped, for --rate or --budget"]);
     }
 }
 
@@ -414,7 +414,7 @@ fn a_rescue_knows_what_a_killed_recording_has_skipped() {
     built
         .run(&["rescue", "-p", &process, "-o", "rest.tf"])
         .code(0)
-        .says(&["4997 hits skipped, for --rate"]);
+        .says(&["4997 hits skipped, for --rate or --budget"]);
     drop(input);
     assert!(program.wait().expect("ended").success());
 }

@@ -133,7 +133,7 @@ fn hits_behind_a_stub_keep_to_a_rate() {
         &stub.address(),
     ]);
     let errors = String::from_utf8_lossy(&ended.stderr);
-    let skipped = "tracepoint 1: 57 of 60 hits were skipped, for --rate";
+    let skipped = "tracepoint 1: 57 of 60 hits were skipped, for --rate or --budget";
     assert!(errors.contains(skipped), "{errors}");
     assert_clean(&output);
     let frames = shown(&output, None);

@@ -198,6 +198,15 @@ fn tracepoints(text: &mut String, info: &Info) {
             let hits = count(skipped, "hit");
             what.push(format!("{hits} skipped: the run limited its frames"));
         }
+        if !tracepoint.pauses.is_empty() {
+            let times = count(tracepoint.pauses.len() as u64, "time");
+            let length = tracepoint.pauses.iter();
+            let length = length.map(|pause| pause.to_us.saturating_sub(pause.from_us));
+            what.push(format!(
+                "out of the program {times}, {} in all, for its budget; hits were not counted then",
+                duration(length.fold(0, u64::saturating_add))
+            ));
+        }
         let mut first = vec![tracepoint.number.to_string()];
         first.resize(what.len(), String::new());
         rows.add_row([

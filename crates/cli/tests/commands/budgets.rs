@@ -1,0 +1,414 @@
+//! `--budget`: what is kept and what is skipped is what the program has done by its own count, while its tracepoint is in.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::limits::counts;
+use crate::support::{Built, Ran, tracewire};
+
+const MECHANISMS: [&str; 2] = ["jump", "trap"];
+
+/// Calls a function in several threads until its tracepoint has been taken out and put back so many times. Each thread looks at the
+/// first byte of the function before and after a call: it counts the calls for which the tracepoint was in the program at both, and
+/// those for which it was at one of them. An end that never comes is one by SIGALRM.
+const WATCHER: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+long work (long n);
+__asm__ (".text\n.globl work\n.type work, @function\nwork: .byte 0x0f, 0x1f, 0x44, 0, 0\n"
+         "mov %rdi, %rax\nret\n.size work, . - work\n");
+
+static const volatile unsigned char *code = (const unsigned char *) work;
+static const unsigned char original = 0x0f;
+static long wanted, changes, in, perhaps;
+
+static void *run (void *first)
+{
+  long n = 0, own_in = 0, own_perhaps = 0;
+  int was_in = *code != original;
+  while (__atomic_load_n (&changes, __ATOMIC_RELAXED) < wanted)
+    {
+      int before = *code != original;
+      work (n);
+      int after = *code != original;
+      if (n % 2 == 0)
+        { own_in += before && after; own_perhaps += before != after; }
+      n++;
+      if (first && after != was_in)
+        { was_in = after; __atomic_add_fetch (&changes, 1, __ATOMIC_RELAXED); }
+    }
+  __atomic_add_fetch (&in, own_in, __ATOMIC_RELAXED);
+  __atomic_add_fetch (&perhaps, own_perhaps, __ATOMIC_RELAXED);
+  return NULL;
+}
+
+int main (int argc, char **argv)
+{
+  int threads = atoi (argv[1]);
+  pthread_t all[8];
+  wanted = atol (argv[2]);
+  alarm (300);
+  for (int i = 0; i < threads; i++) pthread_create (&all[i], NULL, run, i == 0 ? all : NULL);
+  for (int i = 0; i < threads; i++) pthread_join (all[i], NULL);
+  printf ("%ld %ld\n", in, perhaps);
+  return 0;
+}
+"#;
+
+fn watcher() -> Built {
+    Built::new(WATCHER, &["-O1", "-pthread"])
+}
+
+fn record(built: &Built, options: &[&str], program: &[&str]) -> Ran {
+    let mut words = vec!["record", "-o", "out.tf"];
+    words.extend(options);
+    words.extend(["--", "./program"]);
+    words.extend(program);
+    built.run(&words)
+}
+
+/// The numbers that the program has printed.
+fn printed<const COUNT: usize>(done: &Ran) -> [u64; COUNT] {
+    let words = done.stdout.split_whitespace();
+    let numbers: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
+    numbers.try_into().expect("as many numbers")
+}
+
+/// What a file says of its tracepoint: hits, skipped hits, and the times in which it was out of the program.
+fn told(info: &Value) -> (u64, u64, Vec<(u64, u64)>) {
+    let tracepoint = &info["tracepoints"][0];
+    let number = |name: &str| {
+        tracepoint
+            .get(name)
+            .map_or(0, |n| n.as_u64().expect("a number"))
+    };
+    let pauses = tracepoint.get("pauses").map_or(&[][..], |pauses| {
+        pauses.as_array().expect("a list").as_slice()
+    });
+    let time = |pause: &Value, name: &str| pause[name].as_u64().expect("a time");
+    let pauses = pauses
+        .iter()
+        .map(|pause| (time(pause, "from_us"), time(pause, "to_us")))
+        .collect();
+    (number("hits"), number("skipped"), pauses)
+}
+
+/// So few hits that what they cost is less than what a cpu may be behind.
+#[test]
+fn what_is_kept_and_what_is_skipped_is_all_there_was() {
+    let built = counts();
+    for (threads, calls) in [("1", "8000"), ("8", "1000")] {
+        for buffer in [&[][..], &["--circular"]] {
+            let mut options = vec![
+                "--mechanism",
+                "jump",
+                "--budget",
+                "1%",
+                "-t",
+                "work if n >= 0 : n",
+            ];
+            options.extend(buffer);
+            let done = record(&built, &options, &[threads, calls]).code(0);
+            let [count] = printed(&done);
+            done.says(&["tracepoint 1: a hit takes at most ", ", a skipped one "]);
+            let (hits, skipped, pauses) = told(&built.info());
+            assert_eq!((hits, pauses), (count, vec![]), "{options:?}, {threads}");
+            assert_eq!(built.frames().len() as u64 + skipped, count);
+        }
+    }
+}
+
+/// A loop that is so hot that its tracepoint has to go, and comes back: each hit is counted while it is in.
+#[test]
+fn hits_are_counted_exactly_while_the_tracepoint_is_in() {
+    let built = watcher();
+    for mechanism in MECHANISMS {
+        for threads in ["1", "8"] {
+            for buffer in [&[][..], &["--circular"]] {
+                let mut options = vec![
+                    "--mechanism",
+                    mechanism,
+                    "--budget",
+                    "30%",
+                    "-t",
+                    "work if ($rdi & 1) == 0 : $rdi",
+                ];
+                options.extend(buffer);
+                let done = record(&built, &options, &[threads, "4"]).code(0);
+                let [inside, perhaps] = printed(&done);
+                let info = built.info();
+                let (hits, skipped, pauses) = told(&info);
+                let what = format!("{mechanism}, {threads}, {buffer:?}: {inside}, {perhaps}");
+                assert!(
+                    (inside..=inside + perhaps).contains(&hits),
+                    "{what}: {hits}"
+                );
+                // A circular buffer gives up old frames.
+                let kept = hits - skipped;
+                let frames = info["frames"].as_u64().expect("a number");
+                assert!(
+                    frames == kept || !buffer.is_empty() && frames < kept,
+                    "{what}: {frames}"
+                );
+                assert!(skipped > 0, "{what}");
+                assert!(pauses.len() >= 2, "{what}: {pauses:?}");
+                done.says(&[&format!(
+                    "tracepoint 1 was out of the program {} times, ",
+                    pauses.len()
+                )]);
+            }
+        }
+    }
+}
+
+/// What cannot be skipped is charged too: a condition that is never true.
+#[test]
+fn false_conditions_are_under_the_budget() {
+    let built = watcher();
+    for mechanism in MECHANISMS {
+        let options = [
+            "--mechanism",
+            mechanism,
+            "--budget",
+            "30%",
+            "-t",
+            "work if $rdi < 0 : $rdi",
+        ];
+        // There is no frame.
+        record(&built, &options, &["1", "2"]).code(1);
+        let (hits, skipped, pauses) = told(&built.info());
+        assert_eq!((hits, skipped, pauses.is_empty()), (0, 0, false));
+    }
+    let text = built.run(&["info", "out.tf"]).code(0).stdout;
+    assert!(
+        text.contains("in all, for its budget; hits were not counted then"),
+        "{text}"
+    );
+}
+
+/// Only the dearest tracepoint goes.
+#[test]
+fn the_dearest_goes_and_the_others_stay() {
+    let built = Built::new(
+        &WATCHER.replace(
+            "printf (\"%ld %ld\\n\", in, perhaps);",
+            "long n; for (n = 0; n < 10; n++) rare (n); printf (\"%ld\\n\", n);",
+        )
+        .replace(
+            "static const volatile",
+            "__attribute__ ((noinline)) long rare (long n)\n\
+             { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n) : \"memory\"); return n; }\n\
+             static const volatile",
+        ),
+        &["-O1", "-pthread"],
+    );
+    let options = [
+        "--budget",
+        "30%",
+        "-t",
+        "rare : n",
+        "-t",
+        "work : $rdi",
+        "--mechanism",
+        "jump",
+    ];
+    let done = record(&built, &options, &["1", "2"]).code(0);
+    assert_eq!(printed(&done), [10]);
+    let info = built.info();
+    let all = info["tracepoints"].as_array().expect("a list");
+    let rare = all
+        .iter()
+        .find(|one| one["number"] == 1)
+        .expect("tracepoint 1");
+    assert_eq!(
+        (&rare["hits"], rare.get("pauses")),
+        (&Value::from(10), None)
+    );
+    done.says(&["tracepoint 2 was out of the program "]);
+}
+
+/// Each process counts for itself, and they share the budget.
+#[test]
+fn processes_share_a_budget() {
+    let built = watcher();
+    let done = built
+        .run(&[
+            "record",
+            "--budget",
+            "30%",
+            "-t",
+            "work if ($rdi & 1) == 0 : $rdi",
+            "--follow-forks",
+            "--pending",
+            "-o",
+            "out",
+            "--",
+            "/bin/sh",
+            "-c",
+            "./program 1 2 & ./program 2 2; wait",
+        ])
+        .code(0);
+    let own: Vec<Vec<u64>> = (done.stdout.lines())
+        .map(|line| {
+            line.split(' ')
+                .map(|word| word.parse().expect("a number"))
+                .collect()
+        })
+        .collect();
+    let mut hits = Vec::new();
+    for entry in std::fs::read_dir(built.folder.path().join("out")).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "tf") {
+            let file = path.to_str().expect("a name");
+            let text = built.run(&["info", "--json", file]).code(0).stdout;
+            let info: Value = serde_json::from_str(&text).expect("JSON");
+            let (all, skipped, _) = told(&info);
+            assert_eq!(info["frames"].as_u64().expect("a number") + skipped, all);
+            hits.push(all);
+        }
+    }
+    assert_eq!(own.len(), 2, "{}", done.stdout);
+    for own in own {
+        let (inside, perhaps) = (own[0], own[1]);
+        let place = hits
+            .iter()
+            .position(|hits| (inside..=inside + perhaps).contains(hits));
+        assert!(place.is_some(), "{inside}, {perhaps}: {hits:?}");
+    }
+    built
+        .run(&["show", "out"])
+        .code(0)
+        .says(&["tracepoint 1 was out of the program "]);
+}
+
+#[test]
+fn budgets_that_cannot_be_are_refused_before_the_program_runs() {
+    let built = counts();
+    for (options, words) in [
+        (
+            &["--budget", "1%", "-t", "work : n", "-t", "span work : n"][..],
+            "tracepoint 2 measures calls: where it is out of the program to keep a budget",
+        ),
+        (
+            &["--budget", "0%", "-t", "work"],
+            "a budget of 0%: 0.1% to 50% are possible",
+        ),
+        (
+            &["--budget", "200%", "-t", "work"],
+            "a budget of 200%: 0.1% to 50% are possible",
+        ),
+        (
+            &["--budget", "1", "-t", "work"],
+            "expected a percentage of each cpu, such as 1% or 0.5%",
+        ),
+        (
+            &["--budget", "1 %", "-t", "work"],
+            "expected a percentage of each cpu, such as 1% or 0.5%",
+        ),
+    ] {
+        let done = record(&built, options, &["1", "10"]).code(2);
+        assert_eq!(done.stdout, "");
+        done.says(&[words]);
+    }
+}
+
+/// What a hit costs is said before anything is put in, of traps too, and without a budget where more is to be said.
+#[test]
+fn the_cost_of_a_hit_is_said_before() {
+    let built = counts();
+    for (option, says) in [
+        (&["--budget", "1%"][..], true),
+        (&["--verbose"], true),
+        (&[], false),
+    ] {
+        for (mechanism, words) in [
+            ("jump", "tracepoint 1: a hit takes at most "),
+            (
+                "trap",
+                "tracepoint 1: a hit is a trap, and takes about 40 µs at most",
+            ),
+        ] {
+            let mut options = vec!["--mechanism", mechanism, "-t", "work : n"];
+            options.extend(option);
+            let done = record(&built, &options, &["1", "10"]).code(0);
+            let cost = done.stderr.find(words);
+            assert_eq!(cost.is_some(), says, "{}", done.stderr);
+            let installed = done.stderr.find("tracepoint 1 by ");
+            assert!(cost < installed, "{}", done.stderr);
+        }
+    }
+}
+
+/// The counts are in the memory of the program, and outlive a Tracewire that is killed.
+#[test]
+fn a_rescue_knows_what_a_killed_recording_has_skipped() {
+    let built = Built::new(
+        "#include <stdio.h>\n\
+         __attribute__ ((noinline)) long work (long n)\n\
+         { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n) : \"memory\"); return n; }\n\
+         int main (void)\n\
+         { if (getchar () == EOF) return 1;\n\
+           for (long n = 0; n < 8000; n++) work (n);\n\
+           puts (\"done\"); fflush (stdout);\n\
+           return getchar () == EOF ? 0 : 1; }\n",
+        &["-O1"],
+    );
+    let mut program = Command::new(&built.program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let process = program.id().to_string();
+    let mut recorder = tracewire()
+        .current_dir(built.folder.path())
+        .args([
+            "record",
+            "-o",
+            "out.tf",
+            "--mechanism",
+            "jump",
+            "--circular",
+        ])
+        .args(["--budget", "0.1%", "-t", "work : n", "-p", &process])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tracewire runs");
+    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
+    let mut said = said.lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains(" by ")));
+    let mut input = program.stdin.take().expect("stdin");
+    input.write_all(b"x").expect("written");
+    let output = BufReader::new(program.stdout.take().expect("stdout"));
+    assert_eq!(
+        output.lines().map_while(Result::ok).next().as_deref(),
+        Some("done")
+    );
+    recorder.kill().expect("killed");
+    recorder.wait().expect("ended");
+    let rescued = built
+        .run(&["rescue", "-p", &process, "-o", "rest.tf"])
+        .code(0);
+    let words: Vec<&str> = rescued.stderr.split_whitespace().collect();
+    let place = words
+        .windows(2)
+        .position(|pair| pair == ["hits", "skipped,"]);
+    let skipped: u64 = words[place.expect("a number of hits") - 1]
+        .parse()
+        .expect("a number");
+    rescued.says(&["tracepoints may have been out of the program at times, for --budget"]);
+    let text = built.run(&["info", "--json", "rest.tf"]).code(0).stdout;
+    let info: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(skipped > 0);
+    // It may have been taken out before the last of the calls.
+    assert!(
+        info["frames"].as_u64().expect("a number") + skipped <= 8000,
+        "{text}"
+    );
+    drop(input);
+    assert!(program.wait().expect("ended").success());
+}
