@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: what a user would measure, as ratios to a peer in the same run.
 
 mod arm;
+mod budget;
 mod file;
 mod hit;
 mod proxy;
@@ -16,6 +17,8 @@ use anyhow::Result;
 pub enum Benchmark {
     /// Thousands of tracepoints armed and removed, unknown names, a hundred busy threads; beside GDB and gdbserver
     Arm(arm::Arguments),
+    /// What is left of a loop's speed under a budget; what hits cost beside what is said before
+    Budget(budget::Arguments),
     /// The cost of a tracepoint's hit: Tracewire, gdbserver's trap and, where the kernel lets it, a uprobe
     Hit(hit::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
@@ -35,6 +38,7 @@ pub enum Benchmark {
 pub fn run(what: &Benchmark) -> Result<()> {
     match what {
         Benchmark::Arm(arguments) => arm::run(arguments),
+        Benchmark::Budget(arguments) => budget::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
         Benchmark::Proxy(arguments) => proxy::run(arguments),
