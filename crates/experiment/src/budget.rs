@@ -85,10 +85,10 @@ impl fmt::Display for Budget {
 pub struct HitCost {
     /// One that makes a frame. Where the tracepoint makes none, one that is counted.
     pub hit: Duration,
-    /// One that is skipped.
-    pub skipped: Duration,
-    /// One whose condition is false.
-    pub unmet: Duration,
+    /// One that is skipped, where hits may be.
+    pub skipped: Option<Duration>,
+    /// One whose condition is false, where there is a condition.
+    pub unmet: Option<Duration>,
 }
 
 impl HitCost {
@@ -98,8 +98,8 @@ impl HitCost {
         let all = Duration::from_micros(40);
         Self {
             hit: all,
-            skipped: all,
-            unmet: all,
+            skipped: None,
+            unmet: None,
         }
     }
 

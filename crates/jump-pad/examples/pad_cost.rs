@@ -202,7 +202,7 @@ fn main() {
         let cost = nanoseconds(|| pad());
         let length = pads.frame_length();
         let said = match name.contains("false") {
-            true => pads.said.unmet,
+            true => pads.said.unmet.unwrap(),
             false => pads.said.hit,
         };
         println!(

@@ -29,13 +29,17 @@ pub struct Arguments {
 
 /// What is collected, by its name, and whether the condition is false.
 const COLLECTIONS: [(&str, &str, bool); 7] = [
-    ("no collect", "step", false),
-    ("two registers", "step : $rdi, $rsi", false),
-    ("a string", "step : text", false),
-    ("a vector", "step : five.parts", false),
-    ("a structure of five", "step : five", false),
-    ("a false condition", "step if index < 0 : index", true),
-    ("$stack", "step : $stack", false),
+    ("no collect", "budget:step", false),
+    ("two registers", "budget:step : $rdi, $rsi", false),
+    ("a string", "budget:step : five.name", false),
+    ("a vector", "budget:step : five.parts", false),
+    ("a structure of five", "budget:step : five", false),
+    (
+        "a false condition",
+        "budget:step if index < 0 : index",
+        true,
+    ),
+    ("$stack", "budget:step : $stack", false),
 ];
 
 /// What a run of the program has printed.

@@ -360,16 +360,18 @@ fn costs(all: &[LocationCost], verbose: bool, print: impl FnMut(String)) {
         *sum = sum.or(one.cost);
     }
     let lines = sums.into_iter().map(|((number, by_pad), cost)| {
-        let time = words::short;
-        match by_pad {
-            true => format!(
-                "tracepoint {number}: a hit takes at most {}, a skipped one {}, one whose condition is false {}",
-                time(cost.hit),
-                time(cost.skipped),
-                time(cost.unmet)
-            ),
-            false => format!("tracepoint {number}: a hit is a trap, and takes about {} at most", time(cost.hit)),
+        let hit = words::short(cost.hit);
+        if !by_pad {
+            return format!("tracepoint {number}: a hit is a trap, and takes about {hit} at most");
         }
+        let others = [
+            (cost.skipped, "a skipped one"),
+            (cost.unmet, "one whose condition is false"),
+        ];
+        let others: String = (others.into_iter())
+            .filter_map(|(cost, what)| Some(format!(", {what} {}", words::short(cost?))))
+            .collect();
+        format!("tracepoint {number}: a hit takes at most {hit}{others}")
     });
     tell(lines, verbose, "tracepoints have a cost", print);
 }

@@ -14,6 +14,7 @@ use tracewire_agent_expr::{Instruction, STEP_LIMIT};
 use tracewire_experiment::HitCost;
 
 use super::code::{Code, Mode};
+use super::plan::Planned;
 use super::walk::{Collected, dearest};
 use crate::clock::Rate;
 
@@ -25,7 +26,7 @@ pub(super) type Picoseconds = u64;
 const MARGIN: (u64, u64) = (3, 2);
 
 /// The way to the pad and back, with the displaced instructions: cycles.
-const WAY: u64 = 8;
+const WAY: u64 = 24;
 
 /// The cycles that a byte takes which is copied, in hundredths: into a line of the ring that no cache has.
 const COPIED_BYTE: u64 = 8;
@@ -263,8 +264,13 @@ impl Code<'_> {
             .unwrap_or(0)
     }
 
-    /// What hits of the tracepoint of a block cost at most.
-    pub(super) fn hit_cost(&self, block: u32) -> HitCost {
+    /// What hits of a tracepoint cost at most.
+    pub(super) fn hit_cost(&self, planned: &Planned) -> HitCost {
+        let block = planned.index;
+        let may_skip = self
+            .parts
+            .iter()
+            .any(|(part, _)| *part == Part::Skip(block));
         let sum = |parts: &[Part]| {
             let machine = Machine::measured();
             let around = [Part::Entry, Part::Leave];
@@ -285,21 +291,24 @@ impl Code<'_> {
                 Part::Frame(block),
                 Part::Rest(block),
             ]),
-            skipped: sum(&[
-                condition,
-                counting,
-                admission,
-                Part::Skip(block),
-                Part::Rest(block),
-            ]),
-            unmet: sum(&[condition, Part::Unmet(block)]),
+            skipped: may_skip.then(|| {
+                sum(&[
+                    condition,
+                    counting,
+                    admission,
+                    Part::Skip(block),
+                    Part::Rest(block),
+                ])
+            }),
+            unmet: (planned.condition.as_ref()).map(|_| sum(&[condition, Part::Unmet(block)])),
         }
     }
 
     /// The same by the counter.
-    pub(super) fn prices(&self, block: u32) -> Prices {
+    pub(super) fn prices(&self, planned: &Planned) -> Prices {
+        let block = planned.index;
         let rate = Rate::measured();
-        let cost = self.hit_cost(block);
+        let cost = self.hit_cost(planned);
         let ticks = |time: Duration| rate.ticks_of_nanoseconds(time.as_nanos() as u64).max(1);
         let around = [Part::Entry, Part::Leave, Part::Condition(block)];
         let around = around
@@ -309,8 +318,8 @@ impl Code<'_> {
         Prices {
             hit: ticks(cost.hit),
             around: rate.ticks_of_nanoseconds(around.div_ceil(1000)),
-            skipped: ticks(cost.skipped),
-            unmet: ticks(cost.unmet),
+            skipped: cost.skipped.map_or(0, ticks),
+            unmet: cost.unmet.map_or(0, ticks),
         }
     }
 }

@@ -64,7 +64,7 @@ pub fn compile(
     let mut code = Code::new(options, site.0, survey.slots)?;
     code.deeper = survey.deeper;
     code.pad(&planned)?;
-    let costs = planned.iter().map(|planned| code.hit_cost(planned.index));
+    let costs = planned.iter().map(|planned| code.hit_cost(planned));
     let costs = costs.collect();
     let stack = RED_ZONE + code.room() + code.deeper;
     if stack > options.stack_limit {
@@ -103,7 +103,7 @@ impl Survey {
     ) -> Result<Self, CannotCompile> {
         let mut code = Code::new(options, site.0, BTreeMap::new())?;
         let bounds = code.pad(planned)?;
-        let prices = planned.iter().map(|planned| code.prices(planned.index));
+        let prices = planned.iter().map(|planned| code.prices(planned));
         let prices = prices.collect();
         Ok(Self {
             bounds,
