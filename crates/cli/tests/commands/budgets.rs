@@ -12,7 +12,8 @@ const MECHANISMS: [&str; 2] = ["jump", "trap"];
 
 /// Calls a function in several threads until its tracepoint has been taken out and put back so many times. Each thread looks at the
 /// first byte of the function before and after a call: it counts the calls for which the tracepoint was in the program at both, and
-/// those for which it was at one of them. An end that never comes is one by SIGALRM.
+/// those for which it was at one of them. A thread that had to wait for a cpu in a call may have missed a change and the next one. An end that
+/// never comes is one by SIGALRM.
 const WATCHER: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -26,6 +27,8 @@ __asm__ (".text\n.globl work\n.type work, @function\nwork: .byte 0x0f, 0x1f, 0x4
 static const volatile unsigned char *code = (const unsigned char *) work;
 static const unsigned char original = 0x0f;
 static long wanted, changes, in, perhaps;
+/* Some milliseconds. A time in which the tracepoint is out is longer. */
+static const unsigned long long LONG = 10000000;
 
 static void *run (void *first)
 {
@@ -34,10 +37,15 @@ static void *run (void *first)
   while (__atomic_load_n (&changes, __ATOMIC_RELAXED) < wanted)
     {
       int before = *code != original;
+      unsigned long long begun = __builtin_ia32_rdtsc ();
       work (n);
+      int is_long = __builtin_ia32_rdtsc () - begun > LONG;
       int after = *code != original;
       if (n % 2 == 0)
-        { own_in += before && after; own_perhaps += before != after; }
+        {
+          own_in += before && after && !is_long;
+          own_perhaps += before != after || is_long;
+        }
       n++;
       if (first && after != was_in)
         { was_in = after; __atomic_add_fetch (&changes, 1, __ATOMIC_RELAXED); }
@@ -76,7 +84,8 @@ fn record(built: &Built, options: &[&str], program: &[&str]) -> Ran {
 fn printed<const COUNT: usize>(done: &Ran) -> [u64; COUNT] {
     let words = done.stdout.split_whitespace();
     let numbers: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
-    numbers.try_into().expect("as many numbers")
+    let numbers = numbers.try_into();
+    numbers.unwrap_or_else(|numbers| panic!("{numbers:?}: {}", done.stderr))
 }
 
 /// What a file says of its tracepoint: hits, skipped hits, and the times in which it was out of the program.
@@ -123,7 +132,8 @@ fn what_is_kept_and_what_is_skipped_is_all_there_was() {
     }
 }
 
-/// A loop that is so hot that its tracepoint has to go, and comes back: each hit is counted while it is in.
+/// A loop that is so hot that its tracepoint has to go, and comes back: each hit is counted while it is in. It is over a budget of 5%
+/// also where other programs leave it little of a cpu.
 #[test]
 fn hits_are_counted_exactly_while_the_tracepoint_is_in() {
     let built = watcher();
@@ -134,7 +144,7 @@ fn hits_are_counted_exactly_while_the_tracepoint_is_in() {
                     "--mechanism",
                     mechanism,
                     "--budget",
-                    "30%",
+                    "5%",
                     "-t",
                     "work if ($rdi & 1) == 0 : $rdi",
                 ];
@@ -175,7 +185,7 @@ fn false_conditions_are_under_the_budget() {
             "--mechanism",
             mechanism,
             "--budget",
-            "30%",
+            "5%",
             "-t",
             "work if $rdi < 0 : $rdi",
         ];
@@ -209,7 +219,7 @@ fn the_dearest_goes_and_the_others_stay() {
     );
     let options = [
         "--budget",
-        "30%",
+        "5%",
         "-t",
         "rare : n",
         "-t",
@@ -240,7 +250,7 @@ fn processes_share_a_budget() {
         .run(&[
             "record",
             "--budget",
-            "30%",
+            "5%",
             "-t",
             "work if ($rdi & 1) == 0 : $rdi",
             "--follow-forks",
