@@ -1,13 +1,12 @@
 //! The code that is being made: an assembler, the pad's room on the stack, where it may fault, what is out of line.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use iced_x86::BlockEncoderOptions;
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
-use super::cost::Part;
+use super::cost::{Costs, Part};
 use crate::layout::SharedLayout;
 use crate::pad::{CannotCompile, ErrorKind, ErrorSite, PadOptions};
 use tracewire_experiment::{Fault, FaultKind};
@@ -141,10 +140,8 @@ pub(super) struct Code<'o> {
     later: Vec<(Mode, Later<'o>)>,
     /// More of the stack that is used at times, below the slots.
     pub(super) deeper: u32,
-    /// Which instructions are which part of the pad.
-    pub(super) parts: Vec<(Part, Range<usize>)>,
-    /// By how much an instruction takes longer than it says: a loop of many rounds, say.
-    pub(super) longer: BTreeMap<usize, i64>,
+    /// What it takes.
+    pub(super) costs: Costs,
 }
 
 /// The assembled code.
@@ -170,13 +167,26 @@ impl<'o> Code<'o> {
             faults: Vec::new(),
             later: Vec::new(),
             deeper: 0,
-            parts: Vec::new(),
-            longer: BTreeMap::new(),
+            costs: Costs::new(options.layout.sizes.frame_limit),
         })
     }
 
     pub(super) fn layout(&self) -> &'o SharedLayout {
         self.options.layout
+    }
+
+    /// How many instructions there are so far.
+    pub(super) fn here(&self) -> usize {
+        self.asm.instructions().len()
+    }
+
+    /// The instructions from `start` on are a part of the pad.
+    pub(super) fn end_part(&mut self, part: Part, start: usize) {
+        // With a tracer.
+        if self.mode == Mode::Direct {
+            let end = self.here();
+            self.costs.add_part(part, start..end);
+        }
     }
 
     /// The slots that were used, without gaps.

@@ -5,15 +5,15 @@
 //! first hit of a thread.
 
 use std::arch::asm;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use iced_x86::{Mnemonic, OpKind};
+use iced_x86::{Instruction as AsmInstruction, Mnemonic, OpKind};
 use tracewire_agent_expr::{Instruction, STEP_LIMIT};
 use tracewire_experiment::HitCost;
 
-use super::code::{Code, Mode};
 use super::plan::Planned;
 use super::walk::{Collected, dearest};
 use crate::clock::Rate;
@@ -119,7 +119,7 @@ impl Machine {
     }
 
     /// What an instruction takes. Most run beside others.
-    fn time_of(&self, instruction: &iced_x86::Instruction) -> Picoseconds {
+    fn time_of(&self, instruction: &AsmInstruction) -> Picoseconds {
         let operands = 0..instruction.op_count();
         let is_in_memory = |operand| instruction.op_kind(operand) == OpKind::Memory;
         let touches = operands.into_iter().any(is_in_memory);
@@ -196,40 +196,54 @@ pub(super) struct Prices {
     pub(super) unmet: u64,
 }
 
-impl Code<'_> {
-    /// How many instructions there are so far.
-    pub(super) fn here(&self) -> usize {
-        self.asm.instructions().len()
-    }
+/// What the code of a pad takes, noted while it is made. Instructions go by their place in the code.
+#[derive(Debug)]
+pub(super) struct Costs {
+    /// Which instructions are which part of the pad.
+    parts: Vec<(Part, Range<usize>)>,
+    /// By how much an instruction takes longer than it says: a loop of many rounds, say.
+    longer: BTreeMap<usize, i64>,
+    /// The most bytes that a frame has.
+    frame_limit: u64,
+}
 
-    /// The instructions from `start` on are a part of the pad.
-    pub(super) fn end_part(&mut self, part: Part, start: usize) {
-        // With a tracer.
-        if self.mode == Mode::Direct {
-            let end = self.here();
-            self.parts.push((part, start..end));
+impl Costs {
+    pub(super) fn new(frame_limit: u32) -> Self {
+        Self {
+            parts: Vec::new(),
+            longer: BTreeMap::new(),
+            frame_limit: u64::from(frame_limit),
         }
     }
 
-    /// What comes next takes longer than its instructions say, or not as long.
-    pub(super) fn takes_longer(&mut self, by: i64) {
-        let here = self.here();
-        let longer = self.longer.entry(here).or_default();
+    /// Some instructions are a part of the pad.
+    pub(super) fn add_part(&mut self, part: Part, instructions: Range<usize>) {
+        self.parts.push((part, instructions));
+    }
+
+    /// An instruction takes longer than it says, or not as long.
+    pub(super) fn takes_longer(&mut self, instruction: usize, by: i64) {
+        let longer = self.longer.entry(instruction).or_default();
         *longer = longer.saturating_add(by);
     }
 
     /// What it takes to collect, beside the instructions.
     pub(super) fn time_to_collect(&self, what: Collected) -> Picoseconds {
         let machine = Machine::measured();
-        let limit = u64::from(self.layout().sizes.frame_limit);
+        let limit = self.frame_limit;
         match what {
             Collected::Memory(bytes) => machine.copied(bytes.unwrap_or(limit).min(limit)),
             Collected::Text(bytes) => machine.scanned(bytes.unwrap_or(limit).min(limit)),
         }
     }
 
-    /// An expression was made whose instructions are these, and what each of them takes: has the dearest way count.
-    pub(super) fn price_expression(&mut self, program: &[Instruction<'_>], costs: &[Picoseconds]) {
+    /// The code of an expression ends before an instruction. It has these steps, and each takes so long: has the dearest way count.
+    pub(super) fn end_expression(
+        &mut self,
+        instruction: usize,
+        program: &[Instruction<'_>],
+        costs: &[Picoseconds],
+    ) {
         let sum = costs.iter().copied().fold(0, Picoseconds::saturating_add);
         let dearest = dearest(program, costs, |what| self.time_to_collect(what));
         let dearest = dearest.unwrap_or_else(|| {
@@ -239,14 +253,14 @@ impl Code<'_> {
             each.saturating_mul(u64::from(STEP_LIMIT))
                 .saturating_add(full)
         });
-        self.takes_longer(dearest.cast_signed().saturating_sub(sum.cast_signed()));
+        let longer = dearest.cast_signed().saturating_sub(sum.cast_signed());
+        self.takes_longer(instruction, longer);
     }
 
-    /// What some instructions take.
-    pub(super) fn time_of(&self, range: Range<usize>) -> Picoseconds {
+    /// What some instructions of the code take.
+    pub(super) fn time_of(&self, code: &[AsmInstruction], range: Range<usize>) -> Picoseconds {
         let machine = Machine::measured();
-        let all = self.asm.instructions();
-        let own: Picoseconds = all
+        let own: Picoseconds = code
             .get(range.clone())
             .unwrap_or_default()
             .iter()
@@ -256,16 +270,16 @@ impl Code<'_> {
         longer.fold(own, u64::saturating_add_signed)
     }
 
-    fn time_of_part(&self, part: Part) -> Picoseconds {
+    fn time_of_part(&self, code: &[AsmInstruction], part: Part) -> Picoseconds {
         let known = self.parts.iter().filter(|(known, _)| *known == part);
         known
-            .map(|(_, range)| self.time_of(range.clone()))
+            .map(|(_, range)| self.time_of(code, range.clone()))
             .max()
             .unwrap_or(0)
     }
 
     /// What hits of a tracepoint cost at most.
-    pub(super) fn hit_cost(&self, planned: &Planned) -> HitCost {
+    pub(super) fn hit_cost(&self, code: &[AsmInstruction], planned: &Planned) -> HitCost {
         let block = planned.index;
         let may_skip = self
             .parts
@@ -276,7 +290,7 @@ impl Code<'_> {
             let around = [Part::Entry, Part::Leave];
             let parts = around.iter().chain(parts);
             let sum = parts
-                .map(|part| self.time_of_part(*part))
+                .map(|part| self.time_of_part(code, *part))
                 .fold(machine.cycles(WAY * 100), u64::saturating_add);
             let most = sum.saturating_mul(MARGIN.0) / MARGIN.1;
             Duration::from_nanos(most.div_ceil(1000))
@@ -305,14 +319,14 @@ impl Code<'_> {
     }
 
     /// The same by the counter.
-    pub(super) fn prices(&self, planned: &Planned) -> Prices {
+    pub(super) fn prices(&self, code: &[AsmInstruction], planned: &Planned) -> Prices {
         let block = planned.index;
         let rate = Rate::measured();
-        let cost = self.hit_cost(planned);
+        let cost = self.hit_cost(code, planned);
         let ticks = |time: Duration| rate.ticks_of_nanoseconds(time.as_nanos() as u64).max(1);
         let around = [Part::Entry, Part::Leave, Part::Condition(block)];
         let around = around
-            .map(|part| self.time_of_part(part))
+            .map(|part| self.time_of_part(code, part))
             .iter()
             .sum::<u64>();
         Prices {

@@ -111,7 +111,8 @@ impl<'o> Code<'o> {
             self.asm.mov(steps, 0)?;
         }
         expression.emit(self, &depths)?;
-        self.price_expression(&expression.program, &expression.costs);
+        let here = self.here();
+        (self.costs).end_expression(here, &expression.program, &expression.costs);
         self.place(exit)
     }
 }
@@ -161,7 +162,7 @@ impl<'e> Expression<'e, '_> {
                 },
             }
             if let Some(cost) = self.costs.get_mut(of_this) {
-                *cost = code.time_of(start..code.here());
+                *cost = (code.costs).time_of(code.asm.instructions(), start..code.here());
             }
             index += 1;
         }

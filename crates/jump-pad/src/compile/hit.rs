@@ -438,8 +438,9 @@ impl<'o> Code<'o> {
         length: u32,
     ) -> Made {
         self.uses(&[r11]);
-        let copied = self.time_to_collect(Collected::Memory(Some(u64::from(length))));
-        self.takes_longer(copied.cast_signed());
+        let copied = (self.costs).time_to_collect(Collected::Memory(Some(u64::from(length))));
+        let here = self.here();
+        self.costs.takes_longer(here, copied.cast_signed());
         let Some(base) = base else {
             self.number(Gpr(11), offset)?;
             return self.memory_piece(frame, r11, Length::Known(length));

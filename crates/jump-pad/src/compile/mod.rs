@@ -64,7 +64,9 @@ pub fn compile(
     let mut code = Code::new(options, site.0, survey.slots)?;
     code.deeper = survey.deeper;
     code.pad(&planned)?;
-    let costs = planned.iter().map(|planned| code.hit_cost(planned));
+    let costs = planned
+        .iter()
+        .map(|planned| code.costs.hit_cost(code.asm.instructions(), planned));
     let costs = costs.collect();
     let stack = RED_ZONE + code.room() + code.deeper;
     if stack > options.stack_limit {
@@ -103,7 +105,9 @@ impl Survey {
     ) -> Result<Self, CannotCompile> {
         let mut code = Code::new(options, site.0, BTreeMap::new())?;
         let bounds = code.pad(planned)?;
-        let prices = planned.iter().map(|planned| code.prices(planned));
+        let prices = planned
+            .iter()
+            .map(|planned| code.costs.prices(code.asm.instructions(), planned));
         let prices = prices.collect();
         Ok(Self {
             bounds,
