@@ -40,6 +40,7 @@
 //! order.
 #![deny(missing_docs)]
 
+mod by_location;
 mod checksum;
 mod description;
 mod encode;

@@ -2,27 +2,20 @@
 //!
 //! GDB's format has no field for that. `docs/formats/trace-file-extensions.md` has the form.
 
-use tracewire_model::text::{Expected, Scanner, TextError};
-use tracewire_model::{Address, Pause, TracepointNumber};
+use tracewire_model::Pause;
+use tracewire_model::text::TextError;
+
+use crate::by_location::{self, Key};
 
 /// A location of a tracepoint, and its pauses.
-pub type Pauses = ((TracepointNumber, Address), Vec<Pause>);
+pub type Pauses = (Key, Vec<Pause>);
 
 /// Reads what follows `paused `.
 ///
 /// # Errors
 /// When it has another form.
 pub fn parse(text: &[u8]) -> Result<Vec<Pauses>, TextError> {
-    scan(&mut Scanner::new(text)).map_err(|expected| expected.in_text(text))
-}
-
-fn scan(scanner: &mut Scanner<'_>) -> Result<Vec<Pauses>, Expected> {
-    let mut all = Vec::new();
-    loop {
-        let number = scanner.hex_up_to(i32::MAX as u64, "the number of a tracepoint")?;
-        scanner.colon()?;
-        let key = (TracepointNumber(number as i32), Address(scanner.hex()?));
-        scanner.colon()?;
+    by_location::parse(text, |scanner| {
         let mut pauses = Vec::new();
         loop {
             let from = scanner.hex()?;
@@ -30,21 +23,15 @@ fn scan(scanner: &mut Scanner<'_>) -> Result<Vec<Pauses>, Expected> {
             let length = scanner.hex()?;
             pauses.push(Pause { from, length });
             if !scanner.take(".") {
-                break;
+                return Ok(pauses);
             }
         }
-        all.push((key, pauses));
-        if !scanner.take(",") {
-            break;
-        }
-    }
-    scanner.end("the end")?;
-    Ok(all)
+    })
 }
 
 /// The lines that tell of pauses, each of at most `limit` bytes.
 pub(crate) fn lines<'p>(
-    pauses: impl IntoIterator<Item = ((TracepointNumber, Address), &'p [Pause])>,
+    pauses: impl IntoIterator<Item = (Key, &'p [Pause])>,
     limit: usize,
 ) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

@@ -2,34 +2,19 @@
 //!
 //! GDB's format has no field for that. `docs/formats/trace-file-extensions.md` has the form.
 
-use tracewire_model::text::{Expected, Scanner, TextError};
-use tracewire_model::{Address, TracepointNumber};
+use tracewire_model::text::TextError;
+
+use crate::by_location::{self, Key};
 
 /// A location of a tracepoint, and how many of its hits were skipped.
-pub type SkippedHits = ((TracepointNumber, Address), u64);
+pub type SkippedHits = (Key, u64);
 
 /// Reads what follows `skipped `.
 ///
 /// # Errors
 /// When it has another form.
 pub fn parse(text: &[u8]) -> Result<Vec<SkippedHits>, TextError> {
-    scan(&mut Scanner::new(text)).map_err(|expected| expected.in_text(text))
-}
-
-fn scan(scanner: &mut Scanner<'_>) -> Result<Vec<SkippedHits>, Expected> {
-    let mut all = Vec::new();
-    loop {
-        let number = scanner.hex_up_to(i32::MAX as u64, "the number of a tracepoint")?;
-        scanner.colon()?;
-        let key = (TracepointNumber(number as i32), Address(scanner.hex()?));
-        scanner.colon()?;
-        all.push((key, scanner.hex()?));
-        if !scanner.take(",") {
-            break;
-        }
-    }
-    scanner.end("the end")?;
-    Ok(all)
+    by_location::parse(text, |scanner| scanner.hex())
 }
 
 /// The lines that tell how many hits were skipped, each of at most `limit` bytes.
