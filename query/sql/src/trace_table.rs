@@ -98,14 +98,17 @@ impl TableProvider for TraceTable {
             Boundedness::Bounded,
         );
         let early = EarlyFilter::new(state, &self.layout, &self.table, filters)?;
-        Ok(Arc::new(TraceScan {
+        let reading = Reading {
             run: Arc::clone(&self.run),
             layout: Arc::clone(&self.layout),
             table: self.table.clone(),
             columns,
-            wanted: Arc::new(wanted),
-            early: early.map(Arc::new),
+            wanted,
+            early,
             limit,
+        };
+        Ok(Arc::new(TraceScan {
+            reading: Arc::new(reading),
             properties: Arc::new(properties),
         }))
     }
@@ -242,25 +245,27 @@ impl EarlyFilter {
 /// The part of a plan that reads frames.
 #[derive(Debug)]
 struct TraceScan {
-    run: Arc<TraceRun>,
-    layout: Arc<Layout>,
-    table: Table,
-    columns: Vec<usize>,
-    wanted: Arc<Wanted>,
-    early: Option<Arc<EarlyFilter>>,
-    limit: Option<usize>,
+    reading: Arc<Reading>,
     properties: Arc<PlanProperties>,
 }
 
 impl DisplayAs for TraceScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let frames = self.run.file.frame_count();
-        let (start, end) = self.wanted.bounds(frames);
+        let Reading {
+            run,
+            table,
+            wanted,
+            early,
+            limit,
+            ..
+        } = &*self.reading;
+        let frames = run.file.frame_count();
+        let (start, end) = wanted.bounds(frames);
         let mut left = 0;
         let mut next = start;
         while next < end {
             let window = next.saturating_add(FRAMES_A_WINDOW).min(end);
-            left += self.wanted.frames(&self.run, next, window).len();
+            left += wanted.frames(run, next, window).len();
             next = window;
         }
         let names = self.schema();
@@ -272,14 +277,14 @@ impl DisplayAs for TraceScan {
         write!(
             f,
             "TraceScan: run={}, table={}, columns=[{}], frames={left} of {frames}",
-            self.run.name,
-            self.table.name,
+            run.name,
+            table.name,
             names.join(", ")
         )?;
-        if let Some(early) = &self.early {
+        if let Some(early) = early {
             write!(f, ", filter={}", early.filter)?;
         }
-        if let Some(limit) = self.limit {
+        if let Some(limit) = limit {
             write!(f, ", limit={limit}")?;
         }
         Ok(())
@@ -303,7 +308,7 @@ impl ExecutionPlan for TraceScan {
         &self,
         visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        match &self.early {
+        match &self.reading.early {
             Some(early) => visit(&early.filter),
             None => Ok(TreeNodeRecursion::Continue),
         }
@@ -321,15 +326,7 @@ impl ExecutionPlan for TraceScan {
         let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema(), AHEAD);
         let sender = stream.tx();
         let partitions = self.properties.partitioning.partition_count();
-        let reading = Reading {
-            run: Arc::clone(&self.run),
-            layout: Arc::clone(&self.layout),
-            table: self.table.clone(),
-            columns: self.columns.clone(),
-            wanted: Arc::clone(&self.wanted),
-            early: self.early.clone(),
-            limit: self.limit,
-        };
+        let reading = Arc::clone(&self.reading);
         stream.spawn_blocking(move || {
             // Nobody reads on after the query has all that it wants.
             reading.read(partition, partitions, |batch| {
@@ -340,14 +337,15 @@ impl ExecutionPlan for TraceScan {
     }
 }
 
-/// What one thread reads.
+/// What is read. Each thread reads a part of it.
+#[derive(Debug)]
 struct Reading {
     run: Arc<TraceRun>,
     layout: Arc<Layout>,
     table: Table,
     columns: Vec<usize>,
-    wanted: Arc<Wanted>,
-    early: Option<Arc<EarlyFilter>>,
+    wanted: Wanted,
+    early: Option<EarlyFilter>,
     limit: Option<usize>,
 }
 
