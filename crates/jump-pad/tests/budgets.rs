@@ -8,17 +8,10 @@ mod tracepoints;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use machine::{Code, Machine, Memory, Setting, callable};
+use machine::{Code, Machine, Memory, Setting, WHEN_FULL, callable, hit_a_hundred_times, small};
 use tracepoints::{code, pointed_to, tracepoint};
 use tracewire_experiment::{HitCost, Pace};
-use tracewire_jump_pad::{PadRate, PadStop, RingReader, SharedSizes, WhenFull, counter};
-
-const ALL: [WhenFull; 4] = [
-    WhenFull::Stop,
-    WhenFull::Wait,
-    WhenFull::Overwrite,
-    WhenFull::WaitThenOverwrite,
-];
+use tracewire_jump_pad::{PadRate, PadStop, WhenFull, counter};
 
 /// Costs are paid for at once.
 const RICH: u64 = 0;
@@ -26,35 +19,18 @@ const RICH: u64 = 0;
 const POOR: u64 = 1 << 50;
 
 fn setting(when_full: WhenFull, cpus: u32, factor: u64) -> Setting {
-    let mut setting = Setting::new(SharedSizes {
-        cpus,
-        ring_bytes: 1 << 20,
-        frame_limit: 512,
-        tracepoints: 4,
-        variables: 4,
-        hold_bytes: 0,
-        count_bytes: 0,
-        when_full,
-    });
+    let mut setting = Setting::new(small(cpus, when_full));
     setting.stamp = true;
     setting.has_budget = true;
     setting.shared.set_budget(factor, Duration::from_millis(50));
     setting
 }
 
-fn frames(setting: &Setting) -> u64 {
-    let mut frames = 0;
-    let mut reader = RingReader::new(&setting.shared);
-    let drained = reader.finish(&setting.shared, &mut |_| frames += 1);
-    assert_eq!((drained.torn, drained.waiting), (0, false));
-    frames
-}
-
 #[test]
 fn a_pad_keeps_what_it_may_and_leaves_the_program_as_it_was() {
     let mut machine = Machine::new();
     let data = Memory::new(1);
-    for when_full in ALL {
+    for when_full in WHEN_FULL {
         // All cpus share a ring, so that it does not matter where the test runs.
         for (factor, kept) in [(RICH, 100), (POOR, 1)] {
             let setting = setting(when_full, 1, factor);
@@ -62,21 +38,9 @@ fn a_pad_keeps_what_it_may_and_leaves_the_program_as_it_was() {
                 .compile(&[tracepoint(1, vec![pointed_to(3, 16)])])
                 .unwrap();
             machine.load(pad);
-            for hit in 0..100 {
-                for (number, register) in (0_u64..).zip(&mut machine.state().general) {
-                    *register = 0x0101_0101_0101_0101 * (number + 1);
-                }
-                machine.state().general[3] = data.start;
-                machine.state().general[7] = machine.stack.end() - 1024;
-                // Carry, overflow and direction, among others.
-                machine.state().flags = if hit % 2 == 0 { 0x202 } else { 0xed7 };
-                let before = (machine.state().general, machine.state().flags);
-                machine.run();
-                let after = (machine.state().general, machine.state().flags);
-                assert_eq!(before, after, "{when_full:?}, hit {hit}");
-            }
+            hit_a_hundred_times(&mut machine, &data);
             let skipped = setting.shared.skipped(0);
-            assert_eq!((frames(&setting), skipped), (kept, 100 - kept));
+            assert_eq!((setting.frames(), skipped), (kept, 100 - kept));
             assert_eq!(setting.shared.skipped(1), 0);
             assert_eq!(setting.shared.spent(1), Duration::ZERO);
             assert_eq!(setting.shared.losses(), Default::default());
@@ -135,7 +99,7 @@ fn the_cost_of_stops_is_charged_too() {
         machine.state().general[7] = machine.stack.end() - 1024;
         machine.run();
     }
-    assert_eq!((frames(&setting), setting.shared.skipped(0)), (0, 10));
+    assert_eq!((setting.frames(), setting.shared.skipped(0)), (0, 10));
 }
 
 /// A hit that the budget skips takes nothing from a rate. It counts for the pass count.
@@ -156,7 +120,7 @@ fn a_budget_comes_before_a_rate() {
         machine.run();
     }
     assert_eq!(setting.shared.stopped(), Some(PadStop::PassCount(0)));
-    assert_eq!((frames(&setting), setting.shared.skipped(0)), (1, 29));
+    assert_eq!((setting.frames(), setting.shared.skipped(0)), (1, 29));
     for _ in 0..4 {
         assert_eq!(setting.shared.admit(1, pace, counter()), Some(true));
     }
@@ -192,7 +156,7 @@ fn all_hits_of_all_threads_are_kept_or_skipped() {
         });
         let made = made.into_inner();
         let losses = setting.shared.losses();
-        let kept = frames(&setting) + losses.lost + losses.dropped;
+        let kept = setting.frames() + losses.lost + losses.dropped;
         let skipped = setting.shared.skipped(0);
         assert_eq!((kept + skipped, made), (made, THREADS * HITS));
         match factor {

@@ -9,30 +9,10 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use machine::{Code, Machine, Memory, Setting, callable};
+use machine::{Code, Machine, Memory, Setting, WHEN_FULL, callable, hit_a_hundred_times, small};
 use tracepoints::{code, expression, pointed_to, tracepoint};
 use tracewire_experiment::{FrameRate, Pace};
-use tracewire_jump_pad::{PadRate, PadStop, RingReader, SharedSizes, WhenFull, counter};
-
-const ALL: [WhenFull; 4] = [
-    WhenFull::Stop,
-    WhenFull::Wait,
-    WhenFull::Overwrite,
-    WhenFull::WaitThenOverwrite,
-];
-
-fn sizes(when_full: WhenFull) -> SharedSizes {
-    SharedSizes {
-        cpus: 4,
-        ring_bytes: 1 << 20,
-        frame_limit: 512,
-        tracepoints: 4,
-        variables: 4,
-        hold_bytes: 0,
-        count_bytes: 0,
-        when_full,
-    }
-}
+use tracewire_jump_pad::{PadRate, PadStop, WhenFull, counter};
 
 /// Five frames, and the next one when this test is long over.
 const FIVE: Pace = Pace {
@@ -41,44 +21,24 @@ const FIVE: Pace = Pace {
 };
 
 fn setting(when_full: WhenFull, pace: Pace) -> Setting {
-    let mut setting = Setting::new(sizes(when_full));
+    let mut setting = Setting::new(small(4, when_full));
     setting.stamp = true;
     setting.rate = Some(PadRate { pace, block: 1 });
     setting
-}
-
-fn frames(setting: &Setting) -> u64 {
-    let mut frames = 0;
-    let mut reader = RingReader::new(&setting.shared);
-    let drained = reader.finish(&setting.shared, &mut |_| frames += 1);
-    assert_eq!((drained.torn, drained.waiting), (0, false));
-    frames
 }
 
 #[test]
 fn a_pad_keeps_what_it_may_and_leaves_the_program_as_it_was() {
     let mut machine = Machine::new();
     let data = Memory::new(1);
-    for when_full in ALL {
+    for when_full in WHEN_FULL {
         let setting = setting(when_full, FIVE);
         let pad = setting
             .compile(&[tracepoint(1, vec![pointed_to(3, 16)])])
             .unwrap();
         machine.load(pad);
-        for hit in 0..100 {
-            for (number, register) in (0_u64..).zip(&mut machine.state().general) {
-                *register = 0x0101_0101_0101_0101 * (number + 1);
-            }
-            machine.state().general[3] = data.start;
-            machine.state().general[7] = machine.stack.end() - 1024;
-            // Carry, overflow and direction, among others.
-            machine.state().flags = if hit % 2 == 0 { 0x202 } else { 0xed7 };
-            let before = (machine.state().general, machine.state().flags);
-            machine.run();
-            let after = (machine.state().general, machine.state().flags);
-            assert_eq!(before, after, "{when_full:?}, hit {hit}");
-        }
-        assert_eq!((frames(&setting), setting.shared.skipped(0)), (5, 95));
+        hit_a_hundred_times(&mut machine, &data);
+        assert_eq!((setting.frames(), setting.shared.skipped(0)), (5, 95));
         assert_eq!(setting.shared.skipped(1), 0);
         assert_eq!(setting.shared.losses(), Default::default());
     }
@@ -101,7 +61,7 @@ fn skipped_hits_count_for_the_pass_count() {
         machine.run();
     }
     assert_eq!(setting.shared.stopped(), Some(PadStop::PassCount(0)));
-    assert_eq!((frames(&setting), setting.shared.skipped(0)), (5, 25));
+    assert_eq!((setting.frames(), setting.shared.skipped(0)), (5, 25));
 }
 
 /// The tracepoints at an address are skipped each for itself, and one without a rate is not.
@@ -119,7 +79,7 @@ fn tracepoints_at_one_address_share_what_they_are_told_to_share() {
         machine.run();
     }
     let skipped = [0, 1].map(|block| setting.shared.skipped(block));
-    assert_eq!((frames(&setting), skipped), (5, [7, 8]));
+    assert_eq!((setting.frames(), skipped), (5, [7, 8]));
     // What is not done for a frame is not done at all.
     assert_eq!(setting.shared.variable(0), Some(5));
     // A thread that the tracer has stopped there finds the same.
@@ -161,7 +121,7 @@ fn all_hits_of_all_threads_are_kept_or_skipped() {
         let lasted = counter() - begun;
         let made = made.into_inner();
         let losses = setting.shared.losses();
-        let kept = frames(&setting) + losses.lost + losses.dropped;
+        let kept = setting.frames() + losses.lost + losses.dropped;
         assert_eq!(
             (kept + setting.shared.skipped(0), made),
             (made, THREADS * HITS)

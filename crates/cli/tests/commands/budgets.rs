@@ -1,12 +1,10 @@
 //! `--budget`: what is kept and what is skipped is what the program has done by its own count, while its tracepoint is in.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
-
 use serde_json::Value;
 
 use crate::limits::counts;
-use crate::support::{Built, Ran, tracewire};
+use crate::rescue::of_a_killed_recording;
+use crate::support::{Built, Ran};
 
 const MECHANISMS: [&str; 2] = ["jump", "trap"];
 
@@ -357,52 +355,7 @@ fn the_cost_of_a_hit_is_said_before() {
 /// The counts are in the memory of the program, and outlive a Tracewire that is killed.
 #[test]
 fn a_rescue_knows_what_a_killed_recording_has_skipped() {
-    let built = Built::new(
-        "#include <stdio.h>\n\
-         __attribute__ ((noinline)) long work (long n)\n\
-         { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n) : \"memory\"); return n; }\n\
-         int main (void)\n\
-         { if (getchar () == EOF) return 1;\n\
-           for (long n = 0; n < 8000; n++) work (n);\n\
-           puts (\"done\"); fflush (stdout);\n\
-           return getchar () == EOF ? 0 : 1; }\n",
-        &["-O1"],
-    );
-    let mut program = Command::new(&built.program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let process = program.id().to_string();
-    let mut recorder = tracewire()
-        .current_dir(built.folder.path())
-        .args([
-            "record",
-            "-o",
-            "out.tf",
-            "--mechanism",
-            "jump",
-            "--circular",
-        ])
-        .args(["--budget", "0.1%", "-t", "work : n", "-p", &process])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("tracewire runs");
-    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
-    let mut said = said.lines().map_while(Result::ok);
-    assert!(said.any(|line| line.contains(" by ")));
-    let mut input = program.stdin.take().expect("stdin");
-    input.write_all(b"x").expect("written");
-    let output = BufReader::new(program.stdout.take().expect("stdout"));
-    assert_eq!(
-        output.lines().map_while(Result::ok).next().as_deref(),
-        Some("done")
-    );
-    recorder.kill().expect("killed");
-    recorder.wait().expect("ended");
-    let rescued = built
-        .run(&["rescue", "-p", &process, "-o", "rest.tf"])
-        .code(0);
+    let (built, rescued) = of_a_killed_recording(8000, &["--circular", "--budget", "0.1%"]);
     let words: Vec<&str> = rescued.stderr.split_whitespace().collect();
     let place = words
         .windows(2)
@@ -419,6 +372,4 @@ fn a_rescue_knows_what_a_killed_recording_has_skipped() {
         info["frames"].as_u64().expect("a number") + skipped <= 8000,
         "{text}"
     );
-    drop(input);
-    assert!(program.wait().expect("ended").success());
 }

@@ -1,12 +1,10 @@
 //! `--rate`: what is kept and what is skipped is what the program has done by its own count.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
-
 use serde_json::Value;
 
 use crate::limits::counts;
-use crate::support::{Built, Ran, tracewire};
+use crate::rescue::of_a_killed_recording;
+use crate::support::{Built, Ran};
 
 /// A rate of three frames, as no test takes an hour.
 const THREE: &str = "3/h";
@@ -367,54 +365,6 @@ fn hits_in_a_library_that_is_closed_stay_counted() {
 /// The counts are in the memory of the program, and outlive a Tracewire that is killed.
 #[test]
 fn a_rescue_knows_what_a_killed_recording_has_skipped() {
-    let built = Built::new(
-        "#include <stdio.h>\n\
-         __attribute__ ((noinline)) long work (long n)\n\
-         { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n) : \"memory\"); return n; }\n\
-         int main (void)\n\
-         { if (getchar () == EOF) return 1;\n\
-           for (long n = 0; n < 5000; n++) work (n);\n\
-           puts (\"done\"); fflush (stdout);\n\
-           return getchar () == EOF ? 0 : 1; }\n",
-        &["-O1"],
-    );
-    let mut program = Command::new(&built.program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let process = program.id().to_string();
-    let mut recorder = tracewire()
-        .current_dir(built.folder.path())
-        .args([
-            "record",
-            "-o",
-            "out.tf",
-            "--mechanism",
-            "jump",
-            "--rate",
-            THREE,
-        ])
-        .args(["-t", "work : n", "-p", &process])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("tracewire runs");
-    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
-    let mut said = said.lines().map_while(Result::ok);
-    assert!(said.any(|line| line.contains("by ")));
-    let mut input = program.stdin.take().expect("stdin");
-    input.write_all(b"x").expect("written");
-    let output = BufReader::new(program.stdout.take().expect("stdout"));
-    assert_eq!(
-        output.lines().map_while(Result::ok).next().as_deref(),
-        Some("done")
-    );
-    recorder.kill().expect("killed");
-    recorder.wait().expect("ended");
-    built
-        .run(&["rescue", "-p", &process, "-o", "rest.tf"])
-        .code(0)
-        .says(&["4997 hits skipped, for --rate or --budget"]);
-    drop(input);
-    assert!(program.wait().expect("ended").success());
+    let (_, rescued) = of_a_killed_recording(5000, &["--rate", THREE]);
+    rescued.says(&["4997 hits skipped, for --rate or --budget"]);
 }

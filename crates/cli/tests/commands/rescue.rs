@@ -1,9 +1,9 @@
 //! What a killed Tracewire has left, taken out and saved.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use crate::support::{Built, ran, tracewire, value};
+use crate::support::{Built, Ran, ran, tracewire, value};
 use crate::working::{self, Working};
 use tracewire_test_support::assert_clean;
 
@@ -187,4 +187,52 @@ fn what_several_killed_recordings_left_is_in_several_files() {
     }
     assert!(program.ended().is_none());
     program.finish().expect("alive");
+}
+
+/// A program that makes so many calls of `work` while it is recorded with these options. The recording is killed, and what it has left is
+/// saved in `rest.tf`.
+pub fn of_a_killed_recording(calls: u32, options: &[&str]) -> (Built, Ran) {
+    let built = Built::new(
+        &format!(
+            "#include <stdio.h>\n\
+             __attribute__ ((noinline)) long work (long n)\n\
+             {{ __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n) : \"memory\"); return n; }}\n\
+             int main (void)\n\
+             {{ if (getchar () == EOF) return 1;\n\
+               for (long n = 0; n < {calls}; n++) work (n);\n\
+               puts (\"done\"); fflush (stdout);\n\
+               return getchar () == EOF ? 0 : 1; }}\n"
+        ),
+        &["-O1"],
+    );
+    let mut program = Command::new(&built.program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let process = program.id().to_string();
+    let mut recorder = tracewire()
+        .current_dir(built.folder.path())
+        .args(["record", "-o", "out.tf", "--mechanism", "jump"])
+        .args(options)
+        .args(["-t", "work : n", "-p", &process])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tracewire runs");
+    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
+    let mut said = said.lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("tracepoint 1 by ")));
+    let mut input = program.stdin.take().expect("stdin");
+    input.write_all(b"x").expect("written");
+    let output = BufReader::new(program.stdout.take().expect("stdout"));
+    let done = output.lines().map_while(Result::ok).next();
+    assert_eq!(done.as_deref(), Some("done"));
+    recorder.kill().expect("killed");
+    recorder.wait().expect("ended");
+    let rescued = built
+        .run(&["rescue", "-p", &process, "-o", "rest.tf"])
+        .code(0);
+    drop(input);
+    assert!(program.wait().expect("ended").success());
+    (built, rescued)
 }

@@ -11,12 +11,51 @@ use iced_x86::code_asm::*;
 use tracewire_arch::X86Registers;
 use tracewire_experiment::KeptSet;
 use tracewire_jump_pad::{
-    CountTable, Features, Orphaned, Pad, PadOptions, PadRate, PadTracepoint, PadVariable, Shared,
-    SharedLayout, SharedSizes, compile,
+    CountTable, Features, Orphaned, Pad, PadOptions, PadRate, PadTracepoint, PadVariable,
+    RingReader, Shared, SharedLayout, SharedSizes, WhenFull, compile,
 };
 use tracewire_model::{Address, RegisterMask, TracepointDefinition, VariableNumber};
 
 pub const PAGE: usize = 4096;
+
+/// Everything that a full ring may do.
+pub const WHEN_FULL: [WhenFull; 4] = [
+    WhenFull::Stop,
+    WhenFull::Wait,
+    WhenFull::Overwrite,
+    WhenFull::WaitThenOverwrite,
+];
+
+/// Room for some frames and four tracepoints.
+pub const fn small(cpus: u32, when_full: WhenFull) -> SharedSizes {
+    SharedSizes {
+        cpus,
+        ring_bytes: 1 << 20,
+        frame_limit: 512,
+        tracepoints: 4,
+        variables: 4,
+        hold_bytes: 0,
+        count_bytes: 0,
+        when_full,
+    }
+}
+
+/// A hundred hits of a pad that reads through register 3, with registers and flags of which none may change.
+pub fn hit_a_hundred_times(machine: &mut Machine, data: &Memory) {
+    for hit in 0..100 {
+        for (number, register) in (0_u64..).zip(&mut machine.state().general) {
+            *register = 0x0101_0101_0101_0101 * (number + 1);
+        }
+        machine.state().general[3] = data.start;
+        machine.state().general[7] = machine.stack.end() - 1024;
+        // Carry, overflow and direction, among others.
+        machine.state().flags = if hit % 2 == 0 { 0x202 } else { 0xed7 };
+        let before = (machine.state().general, machine.state().flags);
+        machine.run();
+        let after = (machine.state().general, machine.state().flags);
+        assert_eq!(before, after, "hit {hit}");
+    }
+}
 
 /// What the program's registers are, before a pad or behind it. Its layout is known to the code that enters and leaves.
 #[repr(C)]
@@ -411,6 +450,15 @@ impl Setting {
             rate: None,
             has_budget: false,
         }
+    }
+
+    /// How many frames the rings have. Nothing may be under way there.
+    pub fn frames(&self) -> u64 {
+        let mut frames = 0;
+        let mut reader = RingReader::new(&self.shared);
+        let drained = reader.finish(&self.shared, &mut |_| frames += 1);
+        assert_eq!((drained.torn, drained.waiting), (0, false));
+        frames
     }
 
     /// Gives the shared memory back.
