@@ -23,7 +23,7 @@ two. Frames that are in neither are counted, with the reason.
 Where several were killed one after the other, the newest one's frames are in OUT, those of the one before in OUT.2, and \
 so on.
 
-Exit status 0 when something was left; 1 when nothing was, and then no file is written; 2 when PID cannot be attached to or \
+Exit status 0 when something was left (no file is written where no frames were); 1 when nothing was; 2 when PID cannot be attached to or \
 OUT cannot be written.
 
 Examples:
@@ -46,6 +46,7 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
     let leftovers = process.leftovers().context("reading what is left")?;
     let jumps = process.jumps_taken_over();
     fail_point!("rescue/attached");
+    let left = jumps > 0 || !leftovers.is_empty();
     let mut files = 0;
     for leftover in leftovers {
         let path = numbered(&out, files + 1);
@@ -67,9 +68,12 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
     if jumps > 0 {
         say(format_args!("{} taken out", count(jumps as u64, "jump")));
     }
-    if files == 0 && jumps == 0 {
+    if !left {
         say("nothing was left there");
         return Ok(Answer::No);
+    }
+    if files == 0 {
+        say("no frames were left there");
     }
     Ok(Answer::Yes)
 }
