@@ -37,6 +37,17 @@ const DUMPS_CORE: u64 = bit(libc::SIGQUIT)
     | bit(libc::SIGXFSZ)
     | bit(libc::SIGSYS);
 
+/// The signals without a consequence where the program says nothing else.
+const IGNORED_BY_DEFAULT: u64 = bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
+
+/// Whether a signal has no consequence for a thread. A traced thread stops for such a signal all the same.
+fn is_ignored(id: Tid, signal: i32) -> bool {
+    ThreadStatus::read(id).is_ok_and(|status| {
+        let ignored = status.set("SigIgn") | IGNORED_BY_DEFAULT & !status.set("SigCgt");
+        ignored & bit(signal) != 0
+    })
+}
+
 /// What a step in code of ours comes to.
 enum PadStep {
     /// The thread is in the program.
@@ -106,7 +117,7 @@ impl Process {
                         .tracee
                         .threads
                         .get(id)
-                        .is_some_and(|thread| thread.triggered.is_some()) =>
+                        .is_some_and(|thread| thread.is_triggered()) =>
                 {
                     return self.watched(id, registers, handler);
                 }
@@ -362,6 +373,17 @@ impl Process {
                 thread.pending = Some(Pending::Signal(info));
             }
             return Ok(event);
+        }
+        if self.tracee.fast.inside(registers.rip).is_some()
+            && !self.tracee.is_reported(id, &info)
+            && is_ignored(id, info.si_signo)
+        {
+            // Where a handler may come back to code of ours, the code has to stay; here there is none.
+            if let Some(thread) = self.tracee.threads.get_mut(id) {
+                thread.signal = SignalReport::New;
+            }
+            self.tracee.go_on(id, 0)?;
+            return Ok(None);
         }
         if self
             .tracee

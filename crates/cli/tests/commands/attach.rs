@@ -312,3 +312,53 @@ fn tracewire_comes_before_the_threads_that_it_stops() {
     assert_eq!(recorder.wait().expect("ended").code(), Some(1));
     reader.join().expect("it reads to the end");
 }
+
+/// A thread that is in a pad gets a signal that nobody handles: there is no way back into the pad, whose memory can go.
+#[test]
+fn signals_that_are_ignored_leave_nothing_in_the_program() {
+    let built = Built::new(
+        "#include <sys/wait.h>\n#include <unistd.h>\n\
+         __attribute__ ((noinline)) long work (long n)\n\
+         { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : \"+r\" (n)); return n; }\n\
+         int main (void)\n\
+         { for (;;)\n\
+             { pid_t child = fork ();\n\
+               if (child == 0) _exit (0);\n\
+               for (long n = 0; n < 50000; n++) work (n);\n\
+               if (waitpid (child, 0, 0) != child || getppid () == 1) return 1; } }\n",
+        &["-O1"],
+    );
+    let mut program = Command::new(&built.program)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let process = program.id().to_string();
+    let left = |process: &str| {
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("it runs");
+        let left = maps.lines().filter(|map| map.contains("memfd:tracewire"));
+        left.map(str::to_owned).collect::<Vec<_>>()
+    };
+    for _ in 0..3 {
+        built
+            .run(&[
+                "record",
+                "-o",
+                "out.tf",
+                "--circular",
+                "--duration",
+                "0.3",
+                "--mechanism",
+                "jump",
+                "-t",
+                "work : n",
+                "-p",
+                &process,
+            ])
+            .code(0);
+        assert_eq!(left(&process), [""; 0]);
+    }
+    assert!(program.try_wait().expect("its state").is_none());
+    program.kill().expect("killed");
+    program.wait().expect("ended");
+}
