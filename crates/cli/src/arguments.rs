@@ -192,6 +192,10 @@ process. return FUNCTION [if COND] : $retval, LIST collects LIST at the return; 
 are commands of a script, too. COND may have $retval and $duration (if $duration > 1ms, if n > 3 && $retval < 0). It is looked at by show, \
 not while the program runs: the file has all calls.
 
+  watch OBJECT [if COND] : LIST is a tracepoint on memory: a variable with static storage, a part of one, or *(TYPE *) ADDRESS. Each \
+write is a hit. The value and $old, the one before, are collected beside LIST, and COND may have both (if $old > 0 && state == 2). \
+Debug registers do it: four pieces of up to 8 bytes in all. It is a command of a script, too.
+
   count(), sum(E), min(E), max(E), avg(E), hist(E) by powers of two, hist(E, LOW, HIGH, STEP) and top(K, E) in a LIST count hits in \
 the program, and make no frame where LIST has nothing else. by KEY, KEY after them, at the end of LIST, counts each key for itself: numbers, enumerators, pointers and \
 strings. With span, they may be about $duration and $retval, and COND is looked at while the program runs. show prints \
@@ -251,6 +255,7 @@ Examples:
   tracewire record -t 'write : $rdi, /s (char*)$rsi' -o run.tf -- ls
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
   tracewire record -t 'malloc : $stack' -o run.tf -- ./program
+  tracewire record -t 'watch table.count if table.count < $old : $stack' -o run.tf -- ./program
   tracewire record -t 'span serve : hist($duration) by route' -o run.tf -- ./program
   tracewire record -t 'span parse if $duration > 1ms : /s text, $retval' -o run.tf -- ./program
   tracewire record -t 'work : n' -o - -- ./program | tracewire show -
@@ -269,7 +274,7 @@ pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: '[span | return] LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
+    /// A tracepoint: '[span | return | watch] LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
     #[arg(
         short = 't',
         long = "tracepoint",

@@ -437,6 +437,11 @@ fn stacks() {
 }
 
 #[test]
+fn watch() {
+    check("docs/guide/watch.md");
+}
+
+#[test]
 fn spans() {
     check("docs/guide/spans.md");
 }

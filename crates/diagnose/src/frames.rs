@@ -42,6 +42,8 @@ struct Location {
 struct Plan {
     locations: Vec<Location>,
     step_count: u64,
+    /// It watches memory: its hits are anywhere in the code.
+    watches: bool,
     /// All locations do the same at a step.
     same_steps: bool,
     /// Hits and steps alike collect registers.
@@ -124,6 +126,7 @@ fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
             ..Plan::default()
         });
         plan.step_count = plan.step_count.max(definition.step_count);
+        plan.watches |= definition.source.watch.is_some();
         let first = *steps
             .entry(definition.number)
             .or_insert(&definition.step_actions);
@@ -208,13 +211,14 @@ impl Plan {
         }
         self.hits += 1;
         let at = frame.program_counter()?;
-        let location = self
-            .locations
-            .binary_search_by_key(&at, |location| location.address);
-        let Some(location) = location
-            .ok()
-            .and_then(|index| self.locations.get_mut(index))
-        else {
+        let location = match self.watches {
+            true => Some(0),
+            false => {
+                let locations = &self.locations;
+                (locations.binary_search_by_key(&at, |location| location.address)).ok()
+            }
+        };
+        let Some(location) = location.and_then(|index| self.locations.get_mut(index)) else {
             report(Fault::Elsewhere {
                 number: frame.tracepoint(),
                 at,

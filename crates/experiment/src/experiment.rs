@@ -27,6 +27,7 @@ use crate::store::FrameStore;
 use crate::target::Target;
 use crate::tracepoints::{Tracepoint, Tracepoints};
 use crate::variables::Variables;
+use crate::watches::Watches;
 
 /// How an experiment collects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +78,7 @@ pub struct Experiment<S> {
     pub(crate) known_registers: KnownRegisters,
     pub(crate) run: Run,
     pub(crate) installed: Installed,
+    pub(crate) watches: Watches,
     pub(crate) pads: RunPads,
     pub(crate) counts: Counts,
     pub(crate) rates: FrameRates,
@@ -101,6 +103,7 @@ impl<S: FrameStore> Experiment<S> {
             known_registers: KnownRegisters::default(),
             run: Run::new(),
             installed: Installed::default(),
+            watches: Watches::default(),
             pads: RunPads::default(),
             counts: Counts::default(),
             rates: FrameRates::default(),
@@ -407,7 +410,7 @@ impl<S: FrameStore> Experiment<S> {
         let mut failures = Vec::new();
         for address in self.installed.unwanted(&wanted) {
             fail_point!("install/remove");
-            match target.remove(address) {
+            match self.take_out(address, target) {
                 Ok(()) => self.installed.remove(address),
                 Err(error) => failures.push((address, error)),
             }
@@ -445,6 +448,7 @@ impl<S: FrameStore> Experiment<S> {
 
     /// The program has been replaced or has lost a piece of its memory, and with it what was installed at `gone`.
     pub fn forget_installed(&mut self, gone: impl Fn(Address) -> bool) {
+        self.watches.forget(&gone);
         self.installed.forget(gone);
     }
 

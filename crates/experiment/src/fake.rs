@@ -53,6 +53,7 @@ pub struct FakeTarget {
     memory: BTreeMap<u64, Vec<u8>>,
     inserted: BTreeSet<Address>,
     refused: BTreeSet<Address>,
+    watched: BTreeSet<(Address, u64)>,
     stepping: BTreeSet<ThreadId>,
     block: Vec<u8>,
     calls: Calls,
@@ -68,6 +69,7 @@ impl FakeTarget {
             memory: BTreeMap::new(),
             inserted: BTreeSet::new(),
             refused: BTreeSet::new(),
+            watched: BTreeSet::new(),
             stepping: BTreeSet::new(),
             block: Vec::new(),
             calls: Calls {
@@ -127,11 +129,20 @@ impl FakeTarget {
         let mut outcome = None;
         let step = self.stepping.contains(&moment.thread);
         let tracepoint = self.inserted.contains(&moment.pc);
+        let written = |(address, length): &&(Address, u64)| {
+            moment.writes.iter().any(|(at, bytes)| {
+                at.0 < address.0.saturating_add(*length)
+                    && address.0 < at.0.saturating_add(bytes.len() as u64)
+            })
+        };
+        let writes: Vec<_> = self.watched.iter().filter(written).copied().collect();
+        let writes = writes.into_iter();
+        let writes = writes.map(|(address, length)| Hit::Write { address, length });
         let hits = [
             step.then_some(Hit::Step(moment.pc)),
             tracepoint.then_some(Hit::Tracepoint(moment.pc)),
         ];
-        for hit in hits.into_iter().flatten() {
+        for hit in writes.chain(hits.into_iter().flatten()) {
             self.calls.hits += 1;
             let mut thread = FakeThread {
                 moment,
@@ -194,6 +205,26 @@ impl Target for FakeTarget {
     fn remove(&mut self, address: Address) -> Result<(), TargetError> {
         assert!(self.inserted.remove(&address), "nothing at {address}");
         Ok(())
+    }
+
+    fn insert_watchpoint(&mut self, address: Address, length: u64) -> Result<Vec<u8>, TargetError> {
+        let bytes = self.read(address, usize::try_from(length).unwrap_or(usize::MAX));
+        if self.refused.contains(&address) || bytes.len() as u64 != length {
+            let reason = "the test refuses it, or there is no memory".to_owned();
+            return Err(TargetError::CannotInsert { address, reason });
+        }
+        assert!(
+            self.watched.insert((address, length)),
+            "watched twice at {address}"
+        );
+        Ok(bytes)
+    }
+
+    fn remove_watchpoint(&mut self, address: Address, length: u64) {
+        assert!(
+            self.watched.remove(&(address, length)),
+            "not watched at {address}"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use crate::target::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 
 /// What became of one tracepoint at a hit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reached {
+pub(crate) enum Reached {
     /// Disabled, or its condition is false.
     Nothing,
     /// A frame was made.
@@ -23,6 +23,13 @@ enum Reached {
     Gone,
     /// The run has ended.
     Ended,
+}
+
+impl Reached {
+    /// Whether no other tracepoint can be reached at this hit.
+    pub(crate) const fn is_end(self) -> bool {
+        matches!(self, Self::Gone | Self::Ended)
+    }
 }
 
 impl<S: FrameStore> HitHandler for Experiment<S> {
@@ -36,12 +43,13 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
             match hit {
                 Hit::Tracepoint(address) => self.reach_address(address, thread),
                 Hit::Step(address) => self.step(address, thread),
+                Hit::Write { address, length } => self.reach_write(address, length, thread),
             }
         }
         self.end_stop();
         if let Some(begun) = begun {
             let address = match hit {
-                Hit::Tracepoint(address) => Some(address),
+                Hit::Tracepoint(address) | Hit::Write { address, .. } => Some(address),
                 Hit::Step(_) => None,
             };
             self.charge_stop(address, begun);
@@ -84,15 +92,14 @@ impl<S: FrameStore> Experiment<S> {
             let Some(&index) = self.tracepoints.indices(address).get(place) else {
                 return;
             };
-            match self.reach(index, thread) {
-                Reached::Gone | Reached::Ended => return,
-                Reached::Nothing | Reached::Frame => {}
+            if self.reach(index, thread).is_end() {
+                return;
             }
         }
     }
 
-    /// One tracepoint, at the address where the thread is.
-    fn reach(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
+    /// One tracepoint that a thread has come to.
+    pub(crate) fn reach(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Reached::Nothing;
         };

@@ -34,6 +34,8 @@
 //!   and is counted ([`Tracepoint::skipped`]). It counts as a hit, for the pass count and for aggregates too.
 //! - *A budget* ([`Experiment::limit_cost`]) is none either. What hits cost is charged to their cpu. A hit for whose frame there is no room makes
 //!   none, and is counted as with a rate. Tracepoints that cost too much nevertheless have pauses ([`Experiment::pauses`]).
+//! - *Watches* are none either. Such a tracepoint is on memory ([`Target::insert_watchpoint`]), and a write is a hit. The value from before
+//!   the write is in the variable `$old`, where there is one.
 //! - *`while-stepping`* follows a hit with a true condition only, where gdbserver also steps after a false one.
 //! - *Limits*: [`FRAME_LIMIT`] bytes and 4096 pieces a hit.
 #![forbid(unsafe_code)]
@@ -66,6 +68,7 @@ mod store;
 mod target;
 mod tracepoints;
 mod variables;
+mod watches;
 mod withheld;
 
 pub use budget::{Budget, BudgetError, HitCost, SLACK as BUDGET_SLACK};

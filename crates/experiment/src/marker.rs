@@ -110,7 +110,7 @@ impl HitHandler for MarkedHandler<'_> {
                 Some(values) => self.inner.hit(hit, &mut Marked::new(thread, values)),
                 None => self.inner.hit(hit, thread),
             },
-            Hit::Step(_) => self.inner.hit(hit, thread),
+            Hit::Step(_) | Hit::Write { .. } => self.inner.hit(hit, thread),
         }
     }
 

@@ -20,6 +20,8 @@ pub enum Served {
     Jump(&'static str),
     /// A trap. Why it is no jump, unless traps were asked for.
     Trap(Option<String>),
+    /// A debug register, for memory that is watched.
+    Watchpoint,
 }
 
 impl Served {
@@ -29,6 +31,7 @@ impl Served {
         let (mechanism, reason) = match self {
             Self::Jump(way) => (*way, None),
             Self::Trap(reason) => ("trap", reason.clone()),
+            Self::Watchpoint => ("watchpoint", None),
         };
         tracewire_model::Served {
             mechanism: mechanism.to_owned(),

@@ -100,6 +100,13 @@ pub enum Hit {
     /// One more instruction done by a thread that is stepping for a `while-stepping`. Where that led it to the address
     /// of a tracepoint, the step is told first and the tracepoint then, in a call of its own. Where the thread is now.
     Step(Address),
+    /// Memory that is watched has been written to, by the instruction before the one where the thread is now.
+    Write {
+        /// Where the memory is.
+        address: Address,
+        /// How many bytes are watched, as [`Target::insert_watchpoint`] was told.
+        length: u64,
+    },
 }
 
 /// What the target does with the thread after a hit.
@@ -173,6 +180,24 @@ pub trait Target {
     /// When the program cannot be written to. A program that is gone, or a library that is no longer mapped, is no
     /// error.
     fn remove(&mut self, address: Address) -> Result<(), TargetError>;
+
+    /// Has every thread that writes to this memory report it ([`Hit::Write`]), those that are yet to be made too. Gives what
+    /// is there now. Called once for an address and a length.
+    ///
+    /// # Errors
+    /// When the target cannot watch memory, or not so much; the text says why and goes to the user.
+    fn insert_watchpoint(&mut self, address: Address, length: u64) -> Result<Vec<u8>, TargetError> {
+        _ = length;
+        Err(TargetError::CannotInsert {
+            address,
+            reason: "this target cannot watch memory".to_owned(),
+        })
+    }
+
+    /// Watches this memory no longer.
+    fn remove_watchpoint(&mut self, address: Address, length: u64) {
+        _ = (address, length);
+    }
 
     /// The time, in microseconds, by the clock of the hits' timestamps: since 1970, but for a recorded execution.
     fn now(&self) -> u64 {

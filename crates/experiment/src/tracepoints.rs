@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tracewire_model::{Action, Address, TracepointDefinition, TracepointNumber, TracepointUsage};
+use tracewire_model::{
+    Action, Address, TracepointDefinition, TracepointNumber, TracepointUsage, WatchedObject,
+};
 
 use crate::pads::PadUpdate;
 use crate::pieces::Missing;
@@ -14,6 +16,8 @@ use crate::stepping::TracepointKey;
 pub struct Tracepoint {
     definition: TracepointDefinition,
     pub(crate) plan: Plan,
+    /// What is watched, of a tracepoint on memory.
+    pub(crate) watched: Option<WatchedObject>,
     usage: TracepointUsage,
     /// Hits that have counted for the pass count, but for those that its pad counts. A hit counts here when it
     /// happens, and among `usage.hits` when its frame comes, which may be later.
@@ -27,6 +31,7 @@ pub struct Tracepoint {
 impl Tracepoint {
     pub(crate) fn new(definition: TracepointDefinition, plan: Plan) -> Self {
         Self {
+            watched: definition.source.watched_object(),
             definition,
             plan,
             usage: TracepointUsage::default(),

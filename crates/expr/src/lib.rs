@@ -66,6 +66,7 @@ mod type_lookup;
 mod type_name;
 mod value;
 mod walk;
+mod watched;
 
 pub use compile::{
     ActionList, CollectOptions, Variables, Warning, check_redaction, compile_collect,
@@ -83,5 +84,6 @@ pub use value::{
     PrintOptions, Shape, State, Unwinder, Value, evaluate, expand, print_float, type_name,
 };
 pub use walk::TypeWalks;
+pub use watched::FixedObject;
 
 pub(crate) use error::Span;

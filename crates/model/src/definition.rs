@@ -9,6 +9,7 @@ use crate::aggregate::Aggregate;
 use crate::counting::Counting;
 use crate::number::{Address, RegisterNumber, TracepointNumber, VariableNumber};
 use crate::span::SpanPoint;
+use crate::watch::WatchedObject;
 
 /// One location of one tracepoint. Several locations of one tracepoint are several definitions of the same
 /// number: the key is (number, address) everywhere.
@@ -92,6 +93,8 @@ pub struct SourceStrings {
     pub own_location: Option<String>,
     /// What the location is to the function of a span, as [`SpanPoint`](crate::SpanPoint) writes it.
     pub span: Option<String>,
+    /// What is watched, as [`WatchedObject`] writes it; none of a tracepoint on code.
+    pub watch: Option<String>,
     /// The aggregates, as [`Aggregate`] writes each, in order.
     pub counts: Vec<String>,
 }
@@ -107,6 +110,12 @@ impl SourceStrings {
     #[must_use]
     pub fn span_point(&self) -> Option<SpanPoint> {
         self.span.as_deref()?.parse().ok()
+    }
+
+    /// What is watched; none of a tracepoint on code.
+    #[must_use]
+    pub fn watched_object(&self) -> Option<WatchedObject> {
+        self.watch.as_deref()?.parse().ok()
     }
 
     /// The aggregates.

@@ -83,6 +83,8 @@ pub enum SourceKind {
     OwnLocation,
     /// `span`: what the location is to the function of a span. A kind of our own.
     Span,
+    /// `watch`: what is watched. A kind of our own.
+    Watch,
     /// `count`: an aggregate. A kind of our own.
     Count,
     /// A kind that GDB 13 does not have.
@@ -130,6 +132,7 @@ impl SourceKind {
             Self::OwnCondition => "if",
             Self::OwnLocation => "loc",
             Self::Span => "span",
+            Self::Watch => "watch",
             Self::Count => "count",
             Self::Other(name) => name,
         }
@@ -253,6 +256,7 @@ fn source(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, Expected> {
         b"if" => SourceKind::OwnCondition,
         b"loc" => SourceKind::OwnLocation,
         b"span" => SourceKind::Span,
+        b"watch" => SourceKind::Watch,
         b"count" => SourceKind::Count,
         other => SourceKind::Other(String::from_utf8_lossy(other).into_owned()),
     };
@@ -364,6 +368,7 @@ impl TracepointDefinition {
         records.extend(one(SourceKind::OwnCondition, &strings.own_condition));
         records.extend(one(SourceKind::OwnLocation, &strings.own_location));
         records.extend(one(SourceKind::Span, &strings.span));
+        records.extend(one(SourceKind::Watch, &strings.watch));
         // The kind, and two numbers of at most 8 digits each.
         let room = (room.saturating_sub("count:::".len() + 16) / 2).max(1);
         for text in &strings.counts {

@@ -19,6 +19,7 @@ mod span;
 mod status;
 mod table;
 pub mod text;
+mod watch;
 mod wildcard;
 
 pub use aggregate::{
@@ -43,4 +44,5 @@ pub use span::{SpanPoint, SpanPointError, SpanRole, SpanStatement};
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Pause, Served, Tracepoint, TracepointTable};
 pub use text::TextError;
+pub use watch::{OLD_VALUE, OLD_VALUE_SIZE, WatchedObject, WatchedObjectError};
 pub use wildcard::fits;

@@ -200,6 +200,7 @@ impl TracepointTable {
             SourceKind::OwnCondition => source.own_condition = Some(text),
             SourceKind::OwnLocation => source.own_location = Some(text),
             SourceKind::Span => source.span = Some(text),
+            SourceKind::Watch => source.watch = Some(text),
             SourceKind::Count => source.counts.push(text),
             SourceKind::Command => source.commands.push(text),
             SourceKind::Other(_) => {}

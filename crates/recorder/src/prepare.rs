@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tracewire_debuginfo::{Symbols, is_pattern};
+use tracewire_debuginfo::Symbols;
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
 use tracewire_model::{ByteOrder, StatusFields, TracepointDefinition};
-use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
+use tracewire_script::{Pending, Resolution, Resolver, ScriptError, ScriptTracepoint};
 use tracewire_target_linux::{Event, Process};
 use tracewire_tracefile::FrameFormat;
 
@@ -75,8 +75,7 @@ impl Prepared {
             check(&resolution, keeps_going, observer)?;
         }
         // How many places a pattern has is known when the libraries are there.
-        let has_pattern = (request.script.tracepoints.iter())
-            .any(|tracepoint| is_pattern(tracepoint.location.text()));
+        let has_pattern = (request.script.tracepoints.iter()).any(ScriptTracepoint::is_at_pattern);
         let waits = !resolution.pending.is_empty() || has_pattern;
         let load = is_new && modules.is_dynamic() && waits;
         if load {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules, is_pattern};
+use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules};
 use tracewire_experiment::{Budget, FrameRates, InstallError, Mechanism};
 use tracewire_expr::CollectLimits;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
@@ -127,7 +127,7 @@ impl RecordOptions {
             return KeepGoing::All;
         }
         let patterns = (self.script.tracepoints.iter())
-            .filter(|tracepoint| is_pattern(tracepoint.location.text()))
+            .filter(|tracepoint| tracepoint.is_at_pattern())
             .map(|tracepoint| tracepoint.number);
         KeepGoing::Of(patterns.collect())
     }

@@ -35,6 +35,7 @@ pub(crate) fn block(
                     ScriptTracepointKind::Static | ScriptTracepointKind::Marker => {
                         Some(Problem::SteppingKind("static"))
                     }
+                    ScriptTracepointKind::Watch => Some(Problem::SteppingKind("watch")),
                     ScriptTracepointKind::Trap => None,
                 };
                 if let Some(problem) = refusal {

@@ -144,6 +144,14 @@ pub enum Problem {
         "$retval is known where a function returns: `return FUNCTION : $retval`, or `span FUNCTION : $retval`"
     )]
     NoReturnValue,
+    /// The value before a write does not fit into a trace state variable.
+    #[error("$old is kept of values of up to 8 bytes, and this has {0}")]
+    NoOldValue(u64),
+    /// A variable of the script's has the name of the value before a write.
+    #[error(
+        "$old is the value before the write; a script with `watch` can have no other variable of this name"
+    )]
+    OldIsTaken,
     /// A variable that nobody made.
     #[error("there is no trace state variable ${0}")]
     NoSuchVariable(String),

@@ -4,6 +4,7 @@
 //!
 //! - `trace`, `tp`, `tracepoint`, `ftrace`, `strace [-m ID]`, each `LOCATION [if COND]`; GDB's abbreviations.
 //! - `span FUNCTION [if COND]` and `return FUNCTION [if COND]`, commands of our own: each call, from its entry to its return.
+//! - `watch [-l] OBJECT [if COND]`, a tracepoint on memory: each write to a variable with static storage, or to `*(TYPE *) ADDRESS`.
 //! - `actions [N]` … `end`, and `commands [N]` … `end`: `collect[/s[N]] LIST`, `teval LIST`, and one
 //!   `while-stepping N` … `end` with `collect` and `teval` in it.
 //! - `condition N COND`, `passcount N [WHICH]`, `enable`, `disable` (also `N.M`, one location), `delete`.
@@ -44,6 +45,7 @@ mod scan;
 mod settings;
 mod source;
 mod span;
+mod watch;
 
 pub use aggregate::ScriptAggregate;
 pub use collected::CollectedItems;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tracewire_debuginfo::FunctionPlace;
+use tracewire_debuginfo::{FunctionPlace, is_pattern};
 use tracewire_model::{SpanStatement, TracepointNumber};
 
 use crate::aggregate::ScriptAggregate;
@@ -44,6 +44,8 @@ pub enum ScriptTracepointKind {
     Static,
     /// `strace -m ID`: the location is the marker's name.
     Marker,
+    /// `watch EXPRESSION`: the location is the expression.
+    Watch,
 }
 
 /// One line of `actions`.
@@ -142,6 +144,12 @@ impl ScriptTracepoint {
                 _ => None,
             })
             .unwrap_or(0)
+    }
+
+    /// Whether its location names all places that fit a pattern.
+    #[must_use]
+    pub fn is_at_pattern(&self) -> bool {
+        self.kind != ScriptTracepointKind::Watch && is_pattern(self.location.text())
     }
 
     /// The aggregates, in order.

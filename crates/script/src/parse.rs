@@ -65,7 +65,7 @@ impl Script {
     /// Reads a one-line specification, `PLACE [if COND] [: LIST]`:
     ///
     /// ```text
-    /// PLACE = LOCATION | -m PROVIDER:NAME | span FUNCTION | return FUNCTION
+    /// PLACE = LOCATION | -m PROVIDER:NAME | span FUNCTION | return FUNCTION | watch OBJECT
     /// LIST  = [collect[/s[N]] | /s[N]] ITEM {, ITEM}
     /// ITEM  = [/s[N]] EXPRESSION
     /// ```
@@ -96,6 +96,8 @@ impl Script {
             self.trace(ScriptTracepointKind::Marker, &name)?
         } else if let Some(statement) = statement_of(&option, &name) {
             self.span(statement, &name)?
+        } else if option.text() == "watch" && is_place(&name) {
+            self.watch(&name)?
         } else {
             self.trace(ScriptTracepointKind::Trap, &place)?
         };
@@ -162,6 +164,7 @@ impl Script {
             Command::Trace => drop(self.trace(ScriptTracepointKind::Trap, &rest)?),
             Command::FastTrace => drop(self.trace(ScriptTracepointKind::Fast, &rest)?),
             Command::StaticTrace => self.static_trace(&rest)?,
+            Command::Watch => drop(self.watch(&rest)?),
             Command::Span => drop(self.span(SpanStatement::Span, &rest)?),
             Command::Return => drop(self.span(SpanStatement::Return, &rest)?),
             Command::Actions => self.actions(line, &rest, lines, false)?,
@@ -268,6 +271,15 @@ impl Script {
         Ok(number)
     }
 
+    /// What is watched and its value from before are collected ahead of everything else.
+    fn watch(&mut self, argument: &Located) -> Result<TracepointNumber, ScriptError> {
+        // GDB's option for an address that is worked out once, which it always is here.
+        let (option, rest) = argument.word();
+        let is_option = option.text().len() > 1 && "-location".starts_with(option.text());
+        let object = if is_option { &rest } else { argument };
+        self.trace(ScriptTracepointKind::Watch, object)
+    }
+
     fn static_trace(&mut self, argument: &Located) -> Result<(), ScriptError> {
         let (option, rest) = argument.word();
         if option.text() == "-m" {
@@ -286,8 +298,12 @@ fn statement_of(word: &Located, rest: &Located) -> Option<SpanStatement> {
         "return" => SpanStatement::Return,
         _ => return None,
     };
-    let is_place = !rest.is_empty() && keyword(rest.text(), "if") != Some(0);
-    is_place.then_some(statement)
+    is_place(rest).then_some(statement)
+}
+
+/// Whether what follows a statement is a place: not where the statement's word is a name itself.
+fn is_place(rest: &Located) -> bool {
+    !rest.is_empty() && keyword(rest.text(), "if") != Some(0)
 }
 
 /// The lines of a text, trimmed, those that end in `\` joined with the next.

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use iced_x86::{Decoder, DecoderOptions};
 use tracewire_arch::{Architecture, Machine, gdb_register};
 use tracewire_debuginfo::{
-    FunctionPlace, Language, LocationError, Marker, ResolvedLocation, Scope, Symbols, is_pattern,
+    FunctionPlace, Language, LocationError, Marker, ResolvedLocation, Scope, Symbols,
     names_functions,
 };
 use tracewire_expr::{
-    ActionList, CollectLimits, CollectOptions, ExpressionError, ExpressionErrorKind,
+    ActionList, CollectLimits, CollectOptions, ExpressionError, ExpressionErrorKind, FixedObject,
     check_redaction, compile_condition, gdb_can_collect, gdb_can_read, marker_arguments,
 };
 use tracewire_model::{
-    Action, Address, RegisterMask, RegisterNumber, SourceStrings, SpanRole, SpanStatement,
-    TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+    Action, Address, OLD_VALUE, RegisterMask, RegisterNumber, SourceStrings, SpanRole,
+    SpanStatement, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
+    VariableNumber,
 };
 
 use crate::actions;
@@ -28,6 +29,7 @@ use crate::parse::{BUILTIN_VARIABLES, Script};
 use crate::place::Located;
 use crate::source;
 use crate::span::{self, Collected, DURATION, RETURN_VALUE, SpanLocation, mentions};
+use crate::watch;
 
 /// Turns a script's tracepoints into definitions, again each time modules come or go.
 #[derive(Debug)]
@@ -160,8 +162,9 @@ impl Resolver {
             .variables
             .iter()
             .map(|variable| (variable.name.as_str(), variable.initial, false));
+        let old = watch::has_watch(&script).then_some((OLD_VALUE, 0, false));
         let variables = (1..)
-            .zip(builtin.chain(own))
+            .zip(builtin.chain(own).chain(old))
             .map(|(number, (name, initial, builtin))| VariableDefinition {
                 number: VariableNumber(number),
                 initial,
@@ -216,11 +219,33 @@ impl Resolver {
         let mut resolution = Resolution::default();
         for tracepoint in &self.script.tracepoints {
             let number = tracepoint.number;
+            let watched = match tracepoint.kind {
+                ScriptTracepointKind::Watch => {
+                    match watched_object(symbols, &self.script, &self.variables, tracepoint) {
+                        Ok(object) => Some(object),
+                        Err(NotWatched::Pending(pending)) => {
+                            if !self.is_given(number) {
+                                resolution.pending.push(pending);
+                            }
+                            continue;
+                        }
+                        Err(NotWatched::Wrong(error)) => {
+                            resolution.problems.push(error);
+                            continue;
+                        }
+                    }
+                }
+                _ => None,
+            };
             let text = match tracepoint.kind {
                 ScriptTracepointKind::Marker => format!("-m {}", tracepoint.location.text()),
                 _ => tracepoint.location.text().to_owned(),
             };
-            for resolver in symbols.unselected(&text) {
+            let unselected = match watched {
+                Some(_) => Vec::new(),
+                None => symbols.unselected(&text),
+            };
+            for resolver in unselected {
                 if !resolution.unselected.contains(&resolver) {
                     resolution.unselected.push(resolver);
                 }
@@ -229,7 +254,11 @@ impl Resolver {
                 Some(_) => FunctionPlace::Call,
                 None => self.script.settings.function_place,
             };
-            let locations = match symbols.resolve_at(&text, None, place) {
+            let found = match &watched {
+                Some(object) => Ok(watch::location(symbols, object).into_iter().collect()),
+                None => symbols.resolve_at(&text, None, place),
+            };
+            let locations: Vec<_> = match found {
                 Ok(locations) => locations,
                 Err(error) if error.may_come_later() => {
                     if !self.is_given(number) {
@@ -255,7 +284,7 @@ impl Resolver {
                 !self.given.contains(&key) && !self.left_out.contains(&key)
             };
             let places = locations.iter().filter(is_new).count();
-            if !self.is_unlimited && places > MOST_PLACES && is_pattern(&text) {
+            if !self.is_unlimited && places > MOST_PLACES && tracepoint.is_at_pattern() {
                 resolution.excessive.push(Excessive {
                     number,
                     location: tracepoint.location.clone(),
@@ -306,6 +335,7 @@ impl Resolver {
                     marker: location.marker.as_deref(),
                     elsewhere_in_gdb: location.elsewhere_in_gdb,
                     span: span.as_ref(),
+                    watched: watched.as_ref(),
                     everywhere,
                     stack_top: self.stack_top,
                     collect_limits: self.collect_limits,
@@ -502,6 +532,8 @@ struct Compiler<'a> {
     elsewhere_in_gdb: bool,
     /// What the location is to a span.
     span: Option<&'a SpanLocation>,
+    /// What is watched there.
+    watched: Option<&'a FixedObject>,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Scope],
     stack_top: Option<Address>,
@@ -553,6 +585,10 @@ impl Compiler<'_> {
             Some(collected) => collected.actions.clone(),
             None => tracepoint.actions.clone(),
         };
+        let watched = (self.watched).map(|object| watch::watched(tracepoint, object));
+        if let Some(watched) = &watched {
+            own.insert(0, watch::values(tracepoint, watched)?);
+        }
         if tracepoint.marker_arguments {
             own.extend(self.marker_arguments(&tracepoint.location)?);
         }
@@ -585,7 +621,7 @@ impl Compiler<'_> {
             address: self.scope.pc,
             enabled: tracepoint.enabled && !tracepoint.disabled_locations.contains(&index),
             kind: match tracepoint.kind {
-                ScriptTracepointKind::Trap => TracepointKind::Trap,
+                ScriptTracepointKind::Trap | ScriptTracepointKind::Watch => TracepointKind::Trap,
                 ScriptTracepointKind::Fast => TracepointKind::Fast {
                     length: self.instruction_length(),
                 },
@@ -615,6 +651,7 @@ impl Compiler<'_> {
                 commands,
                 frame: (self.scope.level > 0).then(|| self.scope.level.to_string()),
                 span: self.span.map(|span| span.point.to_string()),
+                watch: watched.map(|watched| watched.to_string()),
             },
         })
     }
@@ -651,7 +688,10 @@ impl Compiler<'_> {
         let text = tracepoint.location.text();
         let is_own =
             tracepoint.kind != ScriptTracepointKind::Marker && self.at_for_gdb(tracepoint) != text;
-        is_own.then(|| text.to_owned())
+        is_own.then(|| match tracepoint.kind {
+            ScriptTracepointKind::Watch => format!("watch {text}"),
+            _ => text.to_owned(),
+        })
     }
 
     /// The location, in words that GDB finds the place by. It knows Rust's functions by their whole names alone.
@@ -895,6 +935,42 @@ fn merge(actions: &mut Vec<Action>, more: Vec<Action>) {
     }
 }
 
+/// Why a `watch` is not set.
+enum NotWatched {
+    Pending(Pending),
+    Wrong(ScriptError),
+}
+
+/// What a `watch` is about. A name that nothing has may be that of a library's variable.
+fn watched_object(
+    symbols: &Symbols,
+    script: &Script,
+    variables: &[VariableDefinition],
+    tracepoint: &ScriptTracepoint,
+) -> Result<FixedObject, NotWatched> {
+    let place = &tracepoint.location;
+    let mut own = script.variables.iter();
+    if own.any(|variable| variable.name == OLD_VALUE) {
+        let error = ScriptError::new(place, Problem::OldIsTaken);
+        return Err(NotWatched::Wrong(error));
+    }
+    watch::object(symbols, variables, tracepoint).map_err(|error| match error.kind() {
+        ExpressionErrorKind::NoSymbol { .. } => NotWatched::Pending(Pending {
+            number: tracepoint.number,
+            location: place.clone(),
+            reason: error.to_string(),
+            is_unknown: true,
+        }),
+        kind => {
+            let problem = match kind {
+                ExpressionErrorKind::Redacted => Problem::Redacted(error.to_string()),
+                _ => Problem::Expression(error.to_string()),
+            };
+            NotWatched::Wrong(ScriptError::new(&place.part(error.span()), problem))
+        }
+    })
+}
+
 /// Whether a location names what nothing is known of: it may be misspelt.
 const fn is_unknown(error: &LocationError) -> bool {
     matches!(
@@ -906,7 +982,7 @@ const fn is_unknown(error: &LocationError) -> bool {
     )
 }
 
-fn number(variables: &[VariableDefinition], name: &str) -> Option<VariableNumber> {
+pub(crate) fn number(variables: &[VariableDefinition], name: &str) -> Option<VariableNumber> {
     variables
         .iter()
         .find(|variable| variable.name == name)

@@ -478,8 +478,8 @@ impl Trace {
                     None => return Reply::Error(Failure::Number(1)),
                 }
             }
-            // Kinds that are not known are kept by nobody, and no packet says what is counted.
-            SourceKind::Count | SourceKind::Other(_) => return Reply::Ok,
+            // Kinds that are not known are kept by nobody, and no packet says what is counted or watched.
+            SourceKind::Count | SourceKind::Watch | SourceKind::Other(_) => return Reply::Ok,
         };
         if first {
             place.clear();

@@ -39,7 +39,7 @@ pub(crate) enum Means {
 }
 
 /// Who wants a breakpoint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Purpose {
     Tracepoint,
     Debugger,

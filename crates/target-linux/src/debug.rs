@@ -12,6 +12,7 @@ use crate::debugger::CaughtCalls;
 use crate::error::thread_id;
 use crate::event::Watch;
 use crate::process::Process;
+use crate::watch::Wanted;
 
 impl Process {
     /// Names the signals that the program gets without the debugger's being told, by their numbers here.
@@ -84,11 +85,19 @@ impl Process {
         address: Address,
         length: u64,
     ) -> Result<(), TargetError> {
+        self.look_out(Wanted {
+            purpose: Purpose::Debugger,
+            watch,
+            address: address.0,
+            length,
+        })
+    }
+
+    /// Has the debug registers of every thread look out for something more.
+    pub(crate) fn look_out(&mut self, wanted: Wanted) -> Result<(), TargetError> {
+        let address = Address(wanted.address);
         let refuse = |reason: String| TargetError::CannotInsert { address, reason };
-        self.tracee
-            .debug_registers
-            .insert(watch, address.0, length)
-            .map_err(refuse)?;
+        self.tracee.debug_registers.insert(wanted).map_err(refuse)?;
         let armed = self
             .tracee
             .threads
@@ -96,7 +105,7 @@ impl Process {
             .into_iter()
             .try_for_each(|id| self.tracee.arm(id));
         if let Err(error) = armed {
-            self.tracee.debug_registers.remove(watch, address.0, length);
+            self.tracee.debug_registers.remove(wanted);
             return Err(refuse(format!("the kernel refuses: {error}")));
         }
         // Threads that run get their registers when they go on.
@@ -112,7 +121,17 @@ impl Process {
 
     /// Takes it back. One that is not there is no error.
     pub fn remove_watch(&mut self, watch: Watch, address: Address, length: u64) {
-        if self.tracee.debug_registers.remove(watch, address.0, length) {
+        self.look_out_no_more(Wanted {
+            purpose: Purpose::Debugger,
+            watch,
+            address: address.0,
+            length,
+        });
+    }
+
+    /// Has them look out for it no longer.
+    pub(crate) fn look_out_no_more(&mut self, wanted: Wanted) {
+        if self.tracee.debug_registers.remove(wanted) {
             // Threads that run get their registers when they go on.
             self.tracee.threads.interrupt();
         }

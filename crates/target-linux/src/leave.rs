@@ -53,7 +53,7 @@ impl Tracee {
             }
             let signal = match &thread.pending {
                 Some(Pending::Signal(info))
-                    if thread.triggered.is_none() && self.debugger.lets_have(info.si_signo) =>
+                    if !thread.is_triggered() && self.debugger.lets_have(info.si_signo) =>
                 {
                     if let State::Stopped(stopped) = &thread.state {
                         let _ = stopped.set_signal_info(info);
@@ -220,7 +220,7 @@ impl Tracee {
             } else if info.si_code != libc::SI_KERNEL
                 && thread.steps()
                 && thread.signal == SignalReport::New
-                && thread.triggered.is_none()
+                && !thread.is_triggered()
             {
                 swallow = true;
             }

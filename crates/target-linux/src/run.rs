@@ -151,6 +151,18 @@ impl Process {
         if thread.held || !matches!(thread.state, State::Stopped(_)) {
             return Ok(None);
         }
+        if !thread.written.is_empty() {
+            let event = self.tell_writes(id, handler);
+            if event.is_some() {
+                if self.tracee.threads.has_something_to_tell(id) {
+                    self.tracee.threads.make_ready_once(id);
+                }
+                return Ok(event);
+            }
+        }
+        let Some(thread) = self.tracee.threads.get_mut(id) else {
+            return Ok(None);
+        };
         let asked = thread.news.is_some() || thread.stop_wanted;
         if asked
             && thread.phase == Phase::InCall
@@ -192,6 +204,25 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Option<Outcome> {
         self.show(id, registers, |thread| handler.hit(hit, thread))
+    }
+
+    /// Tells the handler of the memory that a thread has written to.
+    fn tell_writes(&mut self, id: Tid, handler: &mut dyn HitHandler) -> Option<Event> {
+        let mut registers = self.tracee.threads.registers(id)?;
+        if let Some(address) = self.tracee.true_address(registers.rip) {
+            registers.rip = address;
+        }
+        let thread = self.tracee.threads.get_mut(id)?;
+        thread.has_told_writes = true;
+        let mut run_ended = false;
+        for (address, length) in std::mem::take(&mut thread.written) {
+            let outcome = self.tell(id, Hit::Write { address, length }, registers, handler)?;
+            if let Some(thread) = self.tracee.threads.get_mut(id) {
+                thread.stepping = outcome.step && !outcome.run_ended;
+            }
+            run_ended |= outcome.run_ended;
+        }
+        run_ended.then_some(Event::RunEnded)
     }
 
     /// Asks whether the debugger is to be told of a thread at a breakpoint of its own.

@@ -89,7 +89,7 @@ impl Tracee {
         let triggered = self
             .threads
             .get(id)
-            .is_some_and(|thread| thread.triggered.is_some());
+            .is_some_and(|thread| thread.is_triggered());
         let mut told = None;
         if let (Some(stopped), Ok(mask)) = (self.threads.stopped(id), mask) {
             let _ = stopped.set_signal_mask(mask);
@@ -120,7 +120,7 @@ impl Tracee {
             return;
         };
         if !thread.steps()
-            && thread.triggered.is_none()
+            && !thread.is_triggered()
             && thread.pending.take_if(|pending| is_step(pending)).is_some()
         {
             return;

@@ -8,11 +8,13 @@ use tracewire_jump_pad::relocate::{JUMP_LENGTH, Way};
 use tracewire_model::{Address, ThreadId};
 
 use crate::breakpoints::Purpose;
+use crate::event::Watch;
 use crate::fast::{Mechanism, SharedMemory};
 use crate::insert::NOT_MAPPED;
 use crate::patcher::Patcher;
 use crate::process::Process;
 use crate::rseq;
+use crate::watch::Wanted;
 
 impl Target for Process {
     fn insert(&mut self, address: Address) -> Result<(), TargetError> {
@@ -48,8 +50,40 @@ impl Target for Process {
             .remove_breakpoint(address.0, Purpose::Tracepoint)
     }
 
+    fn insert_watchpoint(&mut self, address: Address, length: u64) -> Result<Vec<u8>, TargetError> {
+        let refuse = |reason: &str| TargetError::CannotInsert {
+            address,
+            reason: reason.to_owned(),
+        };
+        if self.has_ended() {
+            return Err(refuse("the process has ended"));
+        }
+        self.look_out(written(address, length))?;
+        // No more than the debug registers have room for.
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        if self.tracee.memory.read(address.0, &mut bytes) < bytes.len() {
+            self.look_out_no_more(written(address, length));
+            return Err(refuse("there is no memory"));
+        }
+        Ok(bytes)
+    }
+
+    fn remove_watchpoint(&mut self, address: Address, length: u64) {
+        self.look_out_no_more(written(address, length));
+    }
+
     fn pads(&mut self) -> Option<&mut dyn PadTarget> {
         Some(self)
+    }
+}
+
+/// Memory that a tracepoint watches.
+const fn written(address: Address, length: u64) -> Wanted {
+    Wanted {
+        purpose: Purpose::Tracepoint,
+        watch: Watch::Write,
+        address: address.0,
+        length,
     }
 }
 

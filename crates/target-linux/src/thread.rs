@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
+use tracewire_model::Address;
+
 use crate::event::StopCause;
 use crate::ptrace::{Resume, Running, Stopped, Tid};
 use crate::stop_times;
@@ -52,6 +54,10 @@ pub(crate) struct Thread {
     pub(crate) armed: u64,
     /// What its debug registers have stopped it for, until a debugger is told.
     pub(crate) triggered: Option<StopCause>,
+    /// The memory that tracepoints watch and that it has written to, until they are told.
+    pub(crate) written: Vec<(Address, u64)>,
+    /// They were told, and the trap that its debug registers have made is still to be dealt with.
+    pub(crate) has_told_writes: bool,
     /// It was asked to stop, and has not done so for that alone: the request is still on.
     pub(crate) interrupt_due: Cell<bool>,
     /// The system call that it was taken out of, unnoticed, and will enter again.
@@ -172,6 +178,8 @@ impl Thread {
             in_vfork: None,
             armed: 0,
             triggered: None,
+            written: Vec::new(),
+            has_told_writes: false,
             interrupt_due: Cell::new(false),
             restarts_call: None,
             left_call: None,
@@ -215,7 +223,15 @@ impl Thread {
 
     /// Whether it has stopped for something that nobody has acted upon.
     pub(crate) fn has_something_to_tell(&self) -> bool {
-        self.news.is_some() || self.pending.is_some() || self.stop_wanted
+        self.news.is_some()
+            || self.pending.is_some()
+            || self.stop_wanted
+            || !self.written.is_empty()
+    }
+
+    /// Whether its debug registers have made the trap that it stands for.
+    pub(crate) const fn is_triggered(&self) -> bool {
+        self.triggered.is_some() || !self.written.is_empty() || self.has_told_writes
     }
 
     /// Whether it stands where it would begin to wait for its child, which nobody has been told of.
@@ -264,6 +280,7 @@ impl Thread {
     pub(crate) fn go_on(&mut self, how: Resume, signal: i32) {
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         if let State::Stopped(stopped) = state {
+            self.has_told_writes = false;
             self.state = State::Running(stopped.resume(how, signal));
             if let Some(since) = self.stopped_since.take() {
                 stop_times::note(since);

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use tracewire_model::Address;
 
+use crate::breakpoints::Purpose;
 use crate::event::{StopCause, Watch};
 use crate::ptrace::{DEBUG_STATUS, Stopped};
 use crate::thread::Thread;
@@ -36,10 +37,26 @@ struct Piece {
     length: u64,
 }
 
+/// What is to be looked out for, by whom: a debugger, or a tracepoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) purpose: Purpose,
+    pub(crate) watch: Watch,
+    pub(crate) address: u64,
+    pub(crate) length: u64,
+}
+
+impl Wanted {
+    /// Whether a place looks out for some of it.
+    fn includes(&self, piece: &Piece) -> bool {
+        pieces(self.watch, self.address, self.length).contains(piece)
+    }
+}
+
 /// What the debug registers of every thread of the process should hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DebugRegisters {
-    wanted: BTreeSet<(Watch, u64, u64)>,
+    wanted: BTreeSet<Wanted>,
     places: [Option<Piece>; PLACES],
     /// Counts the changes, so that a thread can tell whether its registers are still right; 0 while there was none.
     generation: u64,
@@ -47,8 +64,13 @@ pub(crate) struct DebugRegisters {
 
 impl DebugRegisters {
     /// Looks out for something more.
-    pub(crate) fn insert(&mut self, watch: Watch, address: u64, length: u64) -> Result<(), String> {
-        let wanted = (watch, address, length);
+    pub(crate) fn insert(&mut self, wanted: Wanted) -> Result<(), String> {
+        let Wanted {
+            watch,
+            address,
+            length,
+            ..
+        } = wanted;
         if self.wanted.contains(&wanted) {
             return Ok(());
         }
@@ -74,14 +96,14 @@ impl DebugRegisters {
     }
 
     /// Looks out for it no longer; whether it did.
-    pub(crate) fn remove(&mut self, watch: Watch, address: u64, length: u64) -> bool {
-        if !self.wanted.remove(&(watch, address, length)) {
+    pub(crate) fn remove(&mut self, wanted: Wanted) -> bool {
+        if !self.wanted.remove(&wanted) {
             return false;
         }
         let needed: Vec<Piece> = self
             .wanted
             .iter()
-            .flat_map(|(watch, address, length)| pieces(*watch, *address, *length))
+            .flat_map(|wanted| pieces(wanted.watch, wanted.address, wanted.length))
             .collect();
         for place in &mut self.places {
             place.take_if(|piece| !needed.contains(piece));
@@ -90,13 +112,32 @@ impl DebugRegisters {
         true
     }
 
-    /// What has stopped a thread that is at `rip` now, by its status register.
+    /// What a status register says that a thread has done.
+    fn done(&self, status: u64) -> impl Iterator<Item = &Piece> {
+        let places = self.places.iter().enumerate();
+        let done = places.filter(move |(number, _)| status & (1 << number) != 0);
+        done.filter_map(|(_, place)| place.as_ref())
+    }
+
+    /// The memory that tracepoints watch and that a thread has written to, by its status register.
+    fn written(&self, status: u64) -> Vec<(Address, u64)> {
+        let wanted = self.wanted.iter();
+        let wanted = wanted.filter(|wanted| wanted.purpose == Purpose::Tracepoint);
+        let written = wanted.filter(|wanted| self.done(status).any(|piece| wanted.includes(piece)));
+        written
+            .map(|wanted| (Address(wanted.address), wanted.length))
+            .collect()
+    }
+
+    /// Why a debugger is to be told of a thread that is at `rip` now, by its status register.
     fn cause(&self, status: u64, rip: u64) -> Option<StopCause> {
-        self.places
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| status & (1 << number) != 0)
-            .find_map(|(_, place)| match *place.as_ref()? {
+        let of_debugger = |piece: &&Piece| {
+            let mut wanted = self.wanted.iter();
+            wanted.any(|wanted| wanted.purpose == Purpose::Debugger && wanted.includes(piece))
+        };
+        self.done(status)
+            .filter(of_debugger)
+            .find_map(|piece| match *piece {
                 Piece {
                     watch: Watch::Execution,
                     address,
@@ -179,6 +220,11 @@ impl DebugRegisters {
         if let Some(cause) = self.cause(status, registers.rip) {
             thread.triggered = Some(cause);
         }
+        for write in self.written(status) {
+            if !thread.written.contains(&write) {
+                thread.written.push(write);
+            }
+        }
     }
 
     /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
@@ -240,7 +286,16 @@ fn pieces(watch: Watch, address: u64, length: u64) -> Vec<Piece> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DebugRegisters, Watch, pieces};
+    use super::{DebugRegisters, Purpose, Wanted, Watch, pieces};
+
+    fn wanted(watch: Watch, address: u64, length: u64) -> Wanted {
+        Wanted {
+            purpose: Purpose::Debugger,
+            watch,
+            address,
+            length,
+        }
+    }
 
     fn cut(address: u64, length: u64) -> Vec<(u64, u64)> {
         pieces(Watch::Write, address, length)
@@ -262,14 +317,14 @@ mod tests {
     #[test]
     fn pieces_are_shared_and_given_back_by_the_last() {
         let mut registers = DebugRegisters::default();
-        registers.insert(Watch::Write, 0x1000, 8).unwrap();
-        registers.insert(Watch::Write, 0x1000, 16).unwrap();
-        registers.insert(Watch::Write, 0x1010, 16).unwrap();
-        assert!(registers.insert(Watch::Access, 0x1000, 1).is_err());
-        assert!(registers.remove(Watch::Write, 0x1000, 8));
-        assert!(registers.insert(Watch::Access, 0x1000, 1).is_err());
-        assert!(registers.remove(Watch::Write, 0x1000, 16));
-        registers.insert(Watch::Access, 0x1000, 2).unwrap();
-        assert!(!registers.remove(Watch::Access, 0x1000, 1));
+        registers.insert(wanted(Watch::Write, 0x1000, 8)).unwrap();
+        registers.insert(wanted(Watch::Write, 0x1000, 16)).unwrap();
+        registers.insert(wanted(Watch::Write, 0x1010, 16)).unwrap();
+        assert!(registers.insert(wanted(Watch::Access, 0x1000, 1)).is_err());
+        assert!(registers.remove(wanted(Watch::Write, 0x1000, 8)));
+        assert!(registers.insert(wanted(Watch::Access, 0x1000, 1)).is_err());
+        assert!(registers.remove(wanted(Watch::Write, 0x1000, 16)));
+        registers.insert(wanted(Watch::Access, 0x1000, 2)).unwrap();
+        assert!(!registers.remove(wanted(Watch::Access, 0x1000, 1)));
     }
 }

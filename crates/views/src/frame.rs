@@ -14,7 +14,10 @@ use tracewire_expr::{
     Datum, ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State,
     Unwinder, Value, type_name,
 };
-use tracewire_model::{Address, FrameNumber, ThreadId, TracepointKind, VariableNumber, hex};
+use tracewire_model::{
+    Address, FrameNumber, ThreadId, TracepointDefinition, TracepointKind, TracepointNumber,
+    VariableNumber, hex,
+};
 use tracewire_tracefile::{Block, Frame, Span, TraceFile};
 
 use crate::collected::Tracepoints;
@@ -304,7 +307,7 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn view(&self, frame: Frame<'a>) -> FrameView {
         let here =
-            FrameState::new(self.file, frame).map(|state| self.cached_place(frame, state.pc()));
+            FrameState::new(self.file, frame).map(|state| self.source_place(frame, state.pc()));
         let place = here.as_ref().and_then(|here| here.source());
         let span = self.span(frame);
         let stack = self.stack(frame);
@@ -401,7 +404,7 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn place(&self, frame: Frame<'a>) -> Option<SourcePlace> {
         let state = FrameState::new(self.file, frame)?;
-        self.cached_place(frame, state.pc()).source().cloned()
+        self.source_place(frame, state.pc()).source().cloned()
     }
 
     /// What is known of the place where a frame is.
@@ -410,12 +413,38 @@ impl<'a> Viewer<'a> {
         self.places.get(symbols, self.scope(symbols, frame, pc))
     }
 
+    /// What is known of the place whose function and line a frame is shown with. That of a watch is the instruction that has
+    /// written, and the thread is at the one after it.
+    pub(crate) fn source_place(&self, frame: Frame<'a>, pc: Address) -> Rc<CachedPlace<'a>> {
+        if !self.is_of_watch(frame) {
+            return self.cached_place(frame, pc);
+        }
+        let within = Address(pc.0.saturating_sub(1));
+        self.places.get(self.symbols(frame), within.into())
+    }
+
+    /// Whether a frame was made by a write to memory that is watched.
+    fn is_of_watch(&self, frame: Frame<'a>) -> bool {
+        let definition = self.definition(frame.tracepoint());
+        definition.is_some_and(|definition| definition.source.watch.is_some())
+    }
+
+    /// The first definition of a tracepoint.
+    pub(crate) fn definition(&self, number: TracepointNumber) -> Option<&'a TracepointDefinition> {
+        let first = self.tracepoints.at(number, Address(0))?;
+        Some(first.definition)
+    }
+
     /// Which frame the tracepoint's names are seen from: that of the function that its location names.
     fn scope(&self, symbols: &Symbols, frame: Frame<'a>, pc: Address) -> Scope {
         let Some(collected) = self.tracepoints.at(frame.tracepoint(), pc) else {
             return pc.into();
         };
         let definition = collected.definition;
+        if definition.source.watch.is_some() {
+            // The names of a watch are seen from no function.
+            return definition.address.into();
+        }
         match definition.source.frame_level() {
             0 => pc.into(),
             level => {
@@ -518,7 +547,7 @@ impl<'a> Viewer<'a> {
             };
             let here = self.cached_place(frame, state.pc());
             for item in self.items(frame, &state) {
-                for named in here.item(item).expand_some(&state, &is_wanted) {
+                for named in self.expand(frame, &here, item, &state, &is_wanted) {
                     let (view, datum) = self.value(&here, named, &state, with_data);
                     if !values.iter().any(|(known, _)| *known == view) {
                         values.push((view, datum));

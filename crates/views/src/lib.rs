@@ -54,6 +54,7 @@ mod gdb;
 mod hexadecimal;
 mod info;
 mod markers;
+mod old_value;
 mod paused;
 mod place_cache;
 mod program;

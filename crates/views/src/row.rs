@@ -54,7 +54,7 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn row(&self, frame: Frame<'a>) -> FrameRow {
         let state = FrameState::new(self.file(), frame);
-        let here = state.map(|state| self.cached_place(frame, state.pc()));
+        let here = state.map(|state| self.source_place(frame, state.pc()));
         let here = here.as_deref();
         let marker = self.marker(frame);
         let is_placed = marker.is_some() || here.is_some_and(|here| here.words().is_some());
@@ -128,7 +128,7 @@ impl<'a> Viewer<'a> {
         let mut known: Vec<(usize, usize, Option<TypeId>)> = Vec::new();
         let mut line = String::new();
         for item in self.items(frame, state) {
-            for named in here.item(item).expand(state) {
+            for named in self.expand(frame, here, item, state, &|_| true) {
                 line.clear();
                 push_cell(&mut line, &named.name);
                 line.push_str(" = ");

@@ -93,7 +93,7 @@ impl<'a> Viewer<'a> {
             return;
         }
         let place = match call.pc == state.pc() && entries.is_empty() {
-            true => self.cached_place(frame, call.pc),
+            true => self.source_place(frame, call.pc),
             false => self.places.get(symbols, call.lookup.into()),
         };
         if let Some(source) = place.source() {

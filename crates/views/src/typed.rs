@@ -98,8 +98,18 @@ impl<'a> Viewer<'a> {
             };
             let here = self.cached_place(part, tracewire_expr::State::pc(&state));
             for item in self.items(part, &state) {
-                let parts = here.item(item).shapes(here.walks()).into_iter();
-                shapes.extend(parts.map(|(expression, shape)| ValueShape { expression, shape }));
+                let watched = self.watched(part, item);
+                let of = watched
+                    .as_ref()
+                    .map_or(item, |(_, watched)| &watched.expression);
+                let parts = here.item(of).shapes(here.walks()).into_iter();
+                shapes.extend(parts.map(|(expression, shape)| ValueShape {
+                    expression: match watched {
+                        Some(_) => item.to_owned(),
+                        None => expression,
+                    },
+                    shape,
+                }));
             }
         }
         if self.duration(frame).is_some() {

@@ -115,6 +115,7 @@ fn installed(installed: &[Installed], verbose: bool, mut print: impl FnMut(Strin
             Served::Jump(way) => (*way).to_owned(),
             Served::Trap(Some(why)) => format!("trap: {}", words::printable(why)),
             Served::Trap(None) => "trap".to_owned(),
+            Served::Watchpoint => "watchpoint".to_owned(),
         };
         *told.entry((one.number.0, words)).or_default() += 1;
     }

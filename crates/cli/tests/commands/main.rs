@@ -41,5 +41,6 @@ mod specification;
 mod streams;
 mod support;
 mod waiting;
+mod watches;
 mod working;
 mod written;

@@ -125,6 +125,7 @@ fn piece(piece: &DefinitionRecord) -> Value {
                 SourceKind::Marker => "marker",
                 SourceKind::Frame => "frame",
                 SourceKind::Span => "span",
+                SourceKind::Watch => "watch",
                 SourceKind::Count => "aggregate",
                 SourceKind::Other(_) => "other_text",
             };

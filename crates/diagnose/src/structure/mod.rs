@@ -153,6 +153,7 @@ fn check_frame(
     // Of several locations it is the one where the thread was; a step may be anywhere.
     let place = match step {
         true => Some(locations.first()),
+        false if locations.watches() => Some(locations.first()),
         false => at.and_then(|at| locations.at(at)),
     };
     let tracepoints = file.description().tracepoints();

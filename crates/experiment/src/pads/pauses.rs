@@ -79,8 +79,9 @@ impl<S: FrameStore> Experiment<S> {
         missing.retain(|address| self.installed.served(*address).is_none());
         let mut costs = Vec::new();
         for address in missing {
-            let may_have_pad =
-                self.installed.mechanism() != Mechanism::Trap && !self.overfills_rings(address);
+            let may_have_pad = self.installed.mechanism() != Mechanism::Trap
+                && !self.is_watched(address)
+                && !self.overfills_rings(address);
             let made = may_have_pad && self.pad(address, target).is_ok();
             let of_pad = match self.pads.get() {
                 Some(pads) if made => pads.costs(address),

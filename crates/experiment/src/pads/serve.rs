@@ -123,6 +123,9 @@ impl<S: FrameStore> Experiment<S> {
         target: &mut dyn Target,
     ) -> Result<(), TargetError> {
         self.pads.fold_counts(address, &mut self.tracepoints);
+        if self.is_watched(address) {
+            return self.put_watch_in(address, target);
+        }
         if self.installed.mechanism() == Mechanism::Trap {
             target.insert(address)?;
             self.installed.serve(address, Served::Trap(None));

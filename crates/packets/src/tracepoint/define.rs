@@ -309,6 +309,7 @@ impl SourceString {
             SourceKind::OwnCondition => "condition that GDB cannot read",
             SourceKind::OwnLocation => "location that GDB takes for another place",
             SourceKind::Span => "role in a span",
+            SourceKind::Watch => "watched object",
             SourceKind::Count => "aggregate",
             SourceKind::Other(name) => name,
         };

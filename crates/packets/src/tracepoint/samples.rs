@@ -59,6 +59,7 @@ fn source_kind() -> impl Strategy<Value = SourceKind> {
         Just(SourceKind::OwnCondition),
         Just(SourceKind::OwnLocation),
         Just(SourceKind::Span),
+        Just(SourceKind::Watch),
         Just(SourceKind::Count),
         "other[a-z]{0,5}".prop_map(SourceKind::Other),
     ]

@@ -12,6 +12,8 @@ pub struct Locations {
     /// The place of the one that the description gives first.
     first: usize,
     steps: bool,
+    /// Whether it watches memory: its addresses are none of code.
+    watches: bool,
     /// Whether a frame without registers is of a step, where hits collect some and steps none, or the other way round.
     is_step_without_registers: Option<bool>,
 }
@@ -35,6 +37,7 @@ impl Locations {
             }
             locations.by_address.push((definition.address, place));
             locations.steps |= definition.step_count > 0;
+            locations.watches |= definition.source.watch.is_some();
         }
         for locations in all.values_mut() {
             locations.by_address.sort_unstable();
@@ -53,10 +56,16 @@ impl Locations {
         self.is_step_without_registers
     }
 
-    /// The address, when there is just one.
+    /// Whether it watches memory, so that a hit is anywhere in the code.
+    #[must_use]
+    pub const fn watches(&self) -> bool {
+        self.watches
+    }
+
+    /// The address in the code, when there is just one.
     pub(crate) fn only_address(&self) -> Option<Address> {
         match self.by_address[..] {
-            [(address, _)] => Some(address),
+            [(address, _)] if !self.watches => Some(address),
             _ => None,
         }
     }

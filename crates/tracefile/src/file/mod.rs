@@ -275,7 +275,7 @@ impl TraceFile {
         self.clock
     }
 
-    /// The tracepoint's address, when it has just one.
+    /// The tracepoint's address in the code, when it has just one.
     #[must_use]
     pub fn tracepoint_address(&self, number: TracepointNumber) -> Option<Address> {
         self.locations(number)?.only_address()
