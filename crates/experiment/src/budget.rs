@@ -308,6 +308,11 @@ impl BudgetKeeper {
         self.pauses.entry(key).or_default().push(pause);
     }
 
+    /// Forgets the pauses that have ended.
+    pub(crate) fn forget_pauses(&mut self) {
+        self.pauses.clear();
+    }
+
     /// The pauses of a tracepoint that have ended.
     pub(crate) fn pauses(&self, key: TracepointKey) -> &[Pause] {
         self.pauses.get(&key).map_or(&[], Vec::as_slice)

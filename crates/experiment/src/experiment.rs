@@ -384,6 +384,21 @@ impl<S: FrameStore> Experiment<S> {
         taken_out.and(self.install(target))
     }
 
+    /// Goes on in another buffer during a run, while no thread of the program runs: what was made until now is in the old one, and what
+    /// comes is in this one. Nothing changes in the program, and no hit is missed. Gives the old buffer, and how the run stood with it;
+    /// `now` is the end of that part and the beginning of the next. Counts of tracepoints go on.
+    ///
+    /// # Errors
+    /// Gives the new one back where no run is on.
+    pub fn continue_in(&mut self, store: S, now: u64) -> Result<(S, StatusFields), S> {
+        self.look_at_rest();
+        if !self.run.is_on() {
+            return Err(store);
+        }
+        let status = self.run.end_part(&self.store, self.pads.dropped(), now);
+        Ok((std::mem::replace(&mut self.store, store), status))
+    }
+
     /// Takes another buffer, with whatever is in it, and gives back the old one. Not during a run.
     ///
     /// # Errors

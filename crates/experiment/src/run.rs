@@ -81,6 +81,24 @@ impl Run {
         status
     }
 
+    /// The run goes on in another buffer: how it stood with this one. The next part begins now.
+    pub(crate) fn end_part(
+        &mut self,
+        store: &impl FrameStore,
+        dropped: u64,
+        now: u64,
+    ) -> StatusFields {
+        let mut status = self.status(store, dropped);
+        let start = status.start_time.unwrap_or(0);
+        let end = now.max(start);
+        status.running = false;
+        status.stop_reason = Some(StopReason::Command);
+        status.stop_time = Some(end);
+        self.created = 0;
+        self.status.start_time = Some(end);
+        status
+    }
+
     pub(crate) fn describe(&mut self, describe: impl FnOnce(&mut StatusFields)) {
         describe(&mut self.status);
     }

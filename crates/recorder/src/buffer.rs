@@ -143,6 +143,18 @@ impl Buffer {
         })
     }
 
+    /// Makes the buffer for the next file of a run, which is as this one and goes on with its counters.
+    pub fn next(&self, path: &Path, description: &Description) -> Result<Self, RecordError> {
+        let size = BufferSize {
+            size: self.size().unwrap_or(BufferSize::LINEAR),
+            circular: self.is_circular(),
+        };
+        let mut next = Self::create(path, size, description, self.order)?;
+        next.counters = self.counters();
+        next.limit = self.limit.clone();
+        Ok(next)
+    }
+
     /// Keeps no more frames than a run may have.
     pub fn limit(&mut self, limit: Option<FrameLimit>) {
         self.limit = limit;

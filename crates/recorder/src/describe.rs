@@ -93,6 +93,31 @@ pub fn description<S: FrameStore>(
     )
 }
 
+/// The description of a file that is finished, with what its tracepoints have done for it.
+pub fn of_file<S: FrameStore>(
+    experiment: &Experiment<S>,
+    tracepoints: Vec<Tracepoint>,
+    status: StatusFields,
+    modules: &Modules,
+    registers: Room,
+    settings: &StatusFields,
+) -> Result<Description, LineError> {
+    let fields = StatusFields {
+        notes: settings.notes.clone(),
+        user: settings.user.clone(),
+        disconnected: settings.disconnected,
+        ..status
+    };
+    build(
+        tracepoints,
+        experiment.variables().cloned().collect(),
+        fields,
+        modules,
+        registers,
+        aggregates(experiment),
+    )
+}
+
 /// The description before there is an experiment.
 pub fn first_description(
     definitions: &[TracepointDefinition],

@@ -10,6 +10,7 @@ use tracewire_model::{Address, ThreadId};
 
 use crate::buffer::Buffer;
 use crate::limits::BudgetPart;
+use crate::rotation::Rotation;
 
 /// How often what has been counted is made known while the program runs.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,6 +24,8 @@ pub struct RecordingHandler<'r> {
     pub(crate) is_counting: bool,
     /// Whether tracepoints have rates.
     pub(crate) has_rates: bool,
+    /// When its next file begins.
+    pub(crate) rotation: Option<&'r Rotation>,
     /// Its part in the budget.
     pub(crate) part: &'r BudgetPart,
     /// When what has been counted is made known next.
@@ -35,7 +38,10 @@ impl HitHandler for RecordingHandler<'_> {
     }
 
     fn looks_around(&self) -> bool {
-        self.is_counting || self.has_rates || self.experiment.looks_around()
+        self.is_counting
+            || self.has_rates
+            || self.rotation.is_some()
+            || self.experiment.looks_around()
     }
 
     fn looks_now(&self) -> bool {
@@ -59,7 +65,11 @@ impl HitHandler for RecordingHandler<'_> {
             let counters = self.experiment.store().counters();
             counters.set_skipped(self.experiment.skipped());
         }
-        looked
+        let is_due = |rotation: &Rotation| rotation.is_due(self.experiment);
+        match looked {
+            LookAround::GoesOn { .. } if self.rotation.is_some_and(is_due) => LookAround::Change,
+            looked => looked,
+        }
     }
 
     fn stops_at(&mut self, address: Address, thread: &mut dyn StoppedThread) -> bool {

@@ -31,6 +31,7 @@ mod recorder;
 mod recording;
 mod registers;
 mod report;
+mod rotation;
 mod selection;
 mod stop;
 mod upstream;
@@ -45,6 +46,7 @@ pub use policy::{Denied, Policy, PolicyError};
 pub use processes::{Observers, RecordedPart, RunReport};
 pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};
+pub use rotation::{FileShare, FinishedFile};
 pub use selection::ProcessSelection;
 pub use stop::{Stop, StopHandle};
 pub use tracewire_experiment::{

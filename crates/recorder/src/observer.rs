@@ -127,6 +127,8 @@ pub enum Warning {
     Install(InstallError),
     /// The program was not detached from in order.
     Detach(String),
+    /// The next trace file of a run was not begun, or the one before was not finished ([`Recorder::rotate`](crate::Recorder::rotate)).
+    Rotation(String),
 }
 
 impl fmt::Display for Warning {
@@ -159,7 +161,9 @@ impl fmt::Display for Warning {
                 "tracepoint {}: {excessive} with what has been loaded, and is not set there",
                 excessive.number
             ),
-            Self::Symbols(words) | Self::Detach(words) => f.write_str(words),
+            Self::Symbols(words) | Self::Detach(words) | Self::Rotation(words) => {
+                f.write_str(words)
+            }
             Self::Resolver { resolver, reason } => write!(
                 f,
                 "what the program selects for the indirect function at {resolver} is not seen: {reason}"

@@ -22,6 +22,7 @@ use crate::out_of_memory::{self, OutOfMemory};
 use crate::recorder::{Origin, ProcessStart, RecordOptions, leave};
 use crate::recording::Recording;
 use crate::report::{Ending, Report};
+use crate::rotation::FinishedFile;
 use crate::selection::Arrivals;
 use crate::stop::{Stop, StopHandle};
 
@@ -36,6 +37,16 @@ pub trait Observers: Sync {
     /// A process is not recorded.
     fn failed(&self, process: ThreadId, parent: Option<ThreadId>, error: &RecordError);
 
+    /// A trace file of a process is finished, and the recording goes on in the next one ([`Recorder::rotate`](crate::Recorder::rotate)).
+    fn rotated(&self, file: &FinishedFile) {
+        let _ = file;
+    }
+
+    /// The recording of a process has ended.
+    fn ended(&self, part: &RecordedPart) {
+        let _ = part;
+    }
+
     /// A process goes first ([`Recorder::canary`](crate::Recorder::canary)).
     fn canary(&self, process: ThreadId, event: CanaryEvent);
 }
@@ -45,6 +56,8 @@ pub trait Observers: Sync {
 pub struct RunReport {
     /// The parts, in the order in which they ended.
     pub parts: Vec<RecordedPart>,
+    /// How many there were besides that were told of and are not here ([`Recorder::rotate`](crate::Recorder::rotate)).
+    pub told: u64,
     /// The processes that were not recorded.
     pub failed: Vec<(ThreadId, RecordError)>,
     /// How long their threads were stopped.
@@ -105,6 +118,7 @@ pub fn record(
         observers,
         report: Mutex::new(RunReport {
             parts: Vec::new(),
+            told: 0,
             failed: Vec::new(),
             stops: StopTimes::default(),
             canary_failure: None,
@@ -130,7 +144,7 @@ pub fn record(
         .unwrap_or_else(PoisonError::into_inner);
     // What is wrong with all of them is wrong with the run.
     match report.failed.pop() {
-        Some((_, error)) if report.parts.is_empty() => {
+        Some((_, error)) if report.parts.is_empty() && report.told == 0 => {
             let folder = shared.folder.into_inner();
             folder.unwrap_or_else(PoisonError::into_inner).discard();
             Err(error)
@@ -362,6 +376,15 @@ impl<'r> Shared<'r> {
                     let member = members.swap_remove(place);
                     members.extend(self.become_another(member));
                 }
+                Ok(Event::ChangeWanted)
+                    if members
+                        .get(place)
+                        .is_some_and(|member| member.recording.rotation_is_due()) =>
+                {
+                    if let Some(member) = members.get_mut(place) {
+                        self.rotate(member);
+                    }
+                }
                 // Whose request it was does not matter: they are asked together.
                 Ok(Event::Children | Event::Interrupted) => {}
                 Ok(event) => {
@@ -377,6 +400,30 @@ impl<'r> Shared<'r> {
                 Err(error) => self.end(members.swap_remove(place), Err(error.into())),
             }
             members.extend(born);
+        }
+    }
+
+    /// Goes on in the next trace file of a process, which stands.
+    fn rotate(&self, member: &mut Member<'r>) {
+        let process = member.recording.parts().0.id();
+        let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+        let added = lock(&self.folder).add(process, member.parent, &program);
+        let rotated = added.map_err(RecordError::Folder).and_then(|path| {
+            let share = self.stop.hold(|| member.recording.rotate(&path));
+            if !matches!(share, Ok(Some(_))) {
+                lock(&self.folder).withdraw(process);
+            }
+            Ok(share?.map(|share| (path, share)))
+        });
+        match rotated {
+            Ok(Some((next, share))) => self.observers.rotated(&FinishedFile {
+                process,
+                path: std::mem::replace(&mut member.path, next),
+                share,
+            }),
+            // What has ended it is seen next.
+            Ok(None) => {}
+            Err(error) => member.recording.not_rotated(&error),
         }
     }
 
@@ -429,18 +476,31 @@ impl<'r> Shared<'r> {
             Err(RecordError::Failed { report, source }) => (*report, Some(*source)),
             Err(error) => return self.failed(process, parent, error),
         };
-        lock(&self.report).parts.push(RecordedPart {
+        let part = RecordedPart {
             process,
             parent,
             path,
             report,
             failure,
-        });
+        };
+        self.observers.ended(&part);
+        let mut all = lock(&self.report);
+        // A run that rotates may be for ever, and its processes many.
+        if self.options.rotation.is_none() || self.stop.stopped().is_some() {
+            all.parts.push(part);
+        } else {
+            all.told += 1;
+        }
     }
 
     fn failed(&self, process: ThreadId, parent: Option<ThreadId>, error: RecordError) {
         self.observers.failed(process, parent, &error);
-        lock(&self.report).failed.push((process, error));
+        let mut all = lock(&self.report);
+        if self.options.rotation.is_none() || self.stop.stopped().is_some() {
+            all.failed.push((process, error));
+        } else {
+            all.told += 1;
+        }
     }
 }
 

@@ -96,6 +96,8 @@ pub(crate) struct RecordOptions {
     pub oversight: Oversight,
     /// For how long the first process is recorded alone.
     pub canary: Option<Duration>,
+    /// For how long the frames of a process go to one file.
+    pub rotation: Option<Duration>,
     /// Which processes are recorded that start during the run.
     pub later: Option<ProcessSelection>,
     /// What was read of files, for all processes of a run.
@@ -332,6 +334,14 @@ impl Recorder {
     /// until it is stopped. A process is found within a tenth of a second; what it does before that is not seen.
     pub fn record_later(&mut self, selection: ProcessSelection) -> &mut Self {
         self.options.later = Some(selection);
+        self
+    }
+
+    /// Has [`record_processes`](Self::record_processes) finish the trace file of a process and begin the next one after so long, and when
+    /// half of the [`buffer`](Self::buffer) is used. The tracepoints stay in the program, and no hit is missed. What has ended is
+    /// told ([`Observers::ended`](crate::Observers::ended)) and is not in the report. Not for a buffer whose oldest frames make room.
+    pub fn rotate(&mut self, every: Option<Duration>) -> &mut Self {
+        self.options.rotation = every;
         self
     }
 

@@ -1,7 +1,7 @@
 //! A recording from the first look at the program to the finished file.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tracewire_agent_expr::verify;
@@ -30,7 +30,11 @@ use crate::priority::Priority;
 use crate::recorder::{KeepGoing, Origin, RecordOptions, leave};
 use crate::registers::{self, Room};
 use crate::report::{Ending, Report, program_words};
+use crate::rotation::{self, FileShare, Rotation};
 use crate::stop::{Stop, StopHandle};
+
+/// What the status of a file says whose run goes on.
+const GOES_ON: &str = "the run goes on in the next file";
 
 /// A program with tracepoints in it.
 pub struct Recording<'o> {
@@ -51,6 +55,7 @@ pub struct Recording<'o> {
     _priority: Option<Priority>,
     tell_costs: bool,
     next_aggregates: Instant,
+    rotation: Option<Rotation>,
     settings: StatusFields,
     past: PastTracepoints,
     pending: Vec<Pending>,
@@ -113,6 +118,7 @@ impl<'o> Recording<'o> {
             is_counting: false,
             has_rates: false,
             next_aggregates: Instant::now(),
+            rotation: None,
             keep_going: options.keep_going(),
             oversight,
             program,
@@ -131,7 +137,11 @@ impl<'o> Recording<'o> {
             recording.prepare_marker(placed);
         }
         match recording.place(Vec::new()) {
-            Ok(()) => Ok(recording),
+            Ok(()) => {
+                recording.rotation =
+                    (options.rotation).map(|every| Rotation::new(every, &recording.experiment));
+                Ok(recording)
+            }
             Err(error) => {
                 leave(recording.process, origin);
                 recording.experiment.into_store().discard();
@@ -231,6 +241,7 @@ impl<'o> Recording<'o> {
             markers: &self.markers,
             is_counting: self.is_counting,
             has_rates: self.has_rates,
+            rotation: self.rotation.as_ref(),
             part: &self.part,
             next_aggregates: &mut self.next_aggregates,
         };
@@ -284,6 +295,91 @@ impl<'o> Recording<'o> {
             _ => {}
         }
         Ok((self.ever_placed && !self.experiment.is_running()).then_some(Ending::Itself))
+    }
+
+    /// Whether the next file is to begin.
+    pub fn rotation_is_due(&self) -> bool {
+        let rotation = self.rotation.as_ref();
+        rotation.is_some_and(|rotation| rotation.is_due(&self.experiment))
+    }
+
+    /// Finishes the file, and goes on in the next one, while the program stands. Gives what the file before has, if the run goes on.
+    ///
+    /// # Errors
+    /// When the next one cannot be made: the run goes on in the one before.
+    pub fn rotate(&mut self, path: &Path) -> Result<Option<FileShare>, RecordError> {
+        let Some(mut rotation) = self.rotation.take() else {
+            return Ok(None);
+        };
+        let rotated = self.continue_in(path, &mut rotation);
+        if rotated.is_err() {
+            rotation.failed();
+        }
+        self.rotation = Some(rotation);
+        rotated
+    }
+
+    /// Says that the next file was not begun.
+    pub fn not_rotated(&mut self, error: &RecordError) {
+        if let Some(rotation) = &mut self.rotation {
+            rotation.failed();
+        }
+        let words = format!("the next trace file is not begun: {error}");
+        self.warn(Warning::Rotation(words));
+    }
+
+    fn continue_in(
+        &mut self,
+        path: &Path,
+        rotation: &mut Rotation,
+    ) -> Result<Option<FileShare>, RecordError> {
+        let description = describe::description(
+            &self.experiment,
+            &self.past,
+            &self.modules,
+            self.registers,
+            &self.settings,
+        )?;
+        let next = self.experiment.buffer().next(path, &description)?;
+        fail_point!("rotate/made");
+        let (finished, mut status) = match self.experiment.continue_in(next, now()) {
+            Ok(continued) => continued,
+            // The run has ended by what came last.
+            Err(next) => {
+                next.discard();
+                return Ok(None);
+            }
+        };
+        fail_point!("rotate/continued");
+        // From now on a rescue looks in the new file for the frame that was on its way.
+        self.describe();
+        fail_point!("rotate/described");
+        status.stop_text = Some(GOES_ON.to_owned());
+        let frames = finished.frames();
+        let created = status.frames_created.unwrap_or(frames);
+        let all = describe::tracepoints(&self.experiment, &self.past);
+        let share = rotation.share(&self.experiment, &all, frames);
+        let mut own = all.clone();
+        rotation.since(&mut own);
+        let description = describe::of_file(
+            &self.experiment,
+            own,
+            status,
+            &self.modules,
+            self.registers,
+            &self.settings,
+        );
+        rotation.finished(&self.experiment, &all, frames, created);
+        self.experiment.forget_pauses();
+        let written = description
+            .map_err(RecordError::from)
+            .and_then(|description| finished.finish(&description));
+        fail_point!("rotate/finished");
+        if let Err(error) = written {
+            // It is there, under the name that it had while it grew.
+            self.warn(Warning::Rotation(error.to_string()));
+        }
+        Ok(Some(share))
     }
 
     /// Looks at the modules again: what is gone is taken out, what has come is searched for tracepoints.
@@ -622,26 +718,49 @@ impl<'o> Recording<'o> {
             }
         };
         fail_point!("record/detached");
-        let status = self.experiment.status();
+        let mut status = self.experiment.status();
+        let (frames, created) = (self.rotation.as_ref()).map_or((0, 0), Rotation::frames);
+        let own = status.clone();
+        status.frames = status.frames.map(|own| own + frames);
+        status.frames_created = status.frames_created.map(|own| own + created);
         let logged =
             self.oversight
                 .end(id, &self.program, status.frames_created.unwrap_or_default());
         let failure = failure.or(logged.err());
-        let description = describe::description(
+        let tracepoints = describe::tracepoints(&self.experiment, &self.past);
+        let mut of_file = tracepoints.clone();
+        if let Some(rotation) = &self.rotation {
+            rotation.since(&mut of_file);
+        }
+        let description = describe::of_file(
             &self.experiment,
-            &self.past,
+            of_file,
+            own,
             &self.modules,
             self.registers,
             &self.settings,
         );
-        let tracepoints = describe::tracepoints(&self.experiment, &self.past);
         let missing = missing(&self.experiment, &self.past);
         let losses = self.experiment.losses();
         let aggregates = self.experiment.aggregates();
+        let frames = self.experiment.buffer().frames();
+        let last_file = match &self.rotation {
+            Some(rotation) => rotation.share(&self.experiment, &tracepoints, frames),
+            None => FileShare {
+                frames,
+                lost: losses.all(),
+                skipped: rotation::skipped(&tracepoints),
+            },
+        };
+        let is_first = (self.rotation.as_ref()).is_none_or(|rotation| rotation.files() == 0);
+        let has_counted = match &self.rotation {
+            Some(rotation) if !is_first => rotation.has_counted(&self.experiment),
+            _ => aggregates.iter().any(|(_, _, table)| !table.is_empty()),
+        };
         let store = self.experiment.into_store();
         store.counters().set_aggregates(aggregates.clone());
-        let is_counted = aggregates.iter().any(|(_, _, table)| !table.is_empty());
-        let has_file = self.origin.keeps_empty_file() || store.frames() > 0 || is_counted;
+        let keeps_empty_file = self.origin.keeps_empty_file() && is_first;
+        let has_file = keeps_empty_file || frames > 0 || has_counted;
         let written = match (has_file, description) {
             (true, Ok(description)) => store.finish(&description),
             (true, Err(error)) => Err(error.into()),
@@ -667,6 +786,7 @@ impl<'o> Recording<'o> {
             process: Some(id),
             spawned: self.origin.is_started(),
             losses,
+            last_file,
             released_children,
             aggregates,
         };

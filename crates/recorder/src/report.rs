@@ -7,6 +7,7 @@ use tracewire_model::{
 use tracewire_script::Pending;
 use tracewire_target_linux::Event;
 
+use crate::rotation::FileShare;
 use crate::stop::Stop;
 
 /// How a recording went.
@@ -32,6 +33,8 @@ pub struct Report {
     pub losses: Losses,
     /// How many processes it has made that had a copy of its memory with tracepoints in it, and were not recorded.
     pub released_children: u64,
+    /// What the last trace file has, where there are several ([`Recorder::rotate`](crate::Recorder::rotate)); else all of the above.
+    pub last_file: FileShare,
     /// What was counted.
     pub aggregates: Vec<(TracepointNumber, Aggregate, AggregateTable)>,
 }

@@ -49,7 +49,7 @@ enum Group {
 }
 
 impl ProcessSelection {
-    /// Processes that have this name (`/proc/PID/comm`), or whose program's file has it.
+    /// Processes that have this name (`/proc/PID/comm`), or whose program's file has it. A name with `/` is the path of the file.
     pub fn name(&mut self, name: impl Into<OsString>) -> &mut Self {
         self.names.push(name.into());
         self
@@ -131,14 +131,16 @@ impl ProcessSelection {
         let own = own.strip_suffix(b"\n").unwrap_or(&own);
         let kept = |name: &OsString| {
             let bytes = name.as_bytes();
-            bytes.get(..NAME_BYTES).unwrap_or(bytes) == own
+            !is_path(name) && bytes.get(..NAME_BYTES).unwrap_or(bytes) == own
         };
         if self.names.iter().any(kept) {
             return true;
         }
         let program = fs::read_link(folder.join("exe")).unwrap_or_default();
         let file = program.file_name();
-        self.names.iter().any(|name| file == Some(name))
+        let is_it =
+            |name: &OsString| file == Some(name) || is_path(name) && program == Path::new(name);
+        self.names.iter().any(is_it)
     }
 
     fn is_of_user(&self, folder: &Path) -> bool {
@@ -175,6 +177,11 @@ impl Group {
             }
         }
     }
+}
+
+/// Whether a name is the path of a file. The kernel gives absolute ones.
+fn is_path(name: &OsStr) -> bool {
+    name.as_bytes().contains(&b'/')
 }
 
 /// Whether a part of a control group's path is that of a container: `ID`, `docker-ID.scope`, `cri-containerd-ID.scope`,

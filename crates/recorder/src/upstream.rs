@@ -28,6 +28,7 @@ use crate::prepare;
 use crate::recorder::RecordOptions;
 use crate::registers;
 use crate::report::{Ending, Report};
+use crate::rotation::FileShare;
 use crate::stop::{Stop, StopHandle};
 
 /// The entry of the auxiliary vector that has the program's entry point.
@@ -264,6 +265,10 @@ impl<'o> Recording<'o> {
             spawned: false,
             released_children: 0,
             losses: Losses::default(),
+            last_file: FileShare {
+                frames: experiment.buffer().frames(),
+                ..FileShare::default()
+            },
             aggregates: experiment.aggregates(),
         };
         experiment.into_store().finish(&description?)?;

@@ -72,6 +72,11 @@ impl<S: FrameStore> Experiment<S> {
         self.budget.pauses(key)
     }
 
+    /// Forgets the pauses that have ended, which the file of a part of the run has.
+    pub fn forget_pauses(&mut self) {
+        self.budget.forget_pauses();
+    }
+
     /// What hits of tracepoints cost at most, of all that are not in the program and are to be. Pads are made for that, and are not
     /// put in.
     pub fn costs(&mut self, target: &mut dyn Target) -> Vec<LocationCost> {
