@@ -304,6 +304,13 @@ pub struct RecordArguments {
     /// an error
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["upstream", "program"])]
     pub canary: Option<std::time::Duration>,
+    /// Finish the trace file of each process after so long, and when half of --buffer-size is used, and go on in the next one: 30s, 10m.
+    /// No hit is missed. The files of a process are PID.tf, PID-2.tf and so on
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["upstream", "circular"])]
+    pub rotate: Option<std::time::Duration>,
+    /// Write what happens to each process into this file, as JSON lines: for the agent
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub events: Option<PathBuf>,
     /// Record the program of a GDB stub: HOST:PORT, unix:PATH, or - for standard input and output
     #[arg(
         long,

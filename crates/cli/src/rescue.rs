@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
+use serde_json::json;
 use tracewire_fail_point::fail_point;
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{FramesFile, Leftover, Process, Settings, Tally};
@@ -37,6 +38,10 @@ pub struct RescueArguments {
     /// The trace file to write
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    /// Write what each recording has left to OUT-TIME, by when it began, and what is in no file to OUT-TIME.json. So who does it again
+    /// after it was killed writes the same files
+    #[arg(long, hide = true)]
+    pub by_time: bool,
 }
 
 /// `rescue`.
@@ -49,8 +54,14 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
     let left = jumps > 0 || !leftovers.is_empty();
     let mut files = 0;
     for leftover in leftovers {
-        let path = numbered(&out, files + 1);
-        let frames = write(&leftover, &path)?;
+        let path = match arguments.by_time {
+            true => with_end(&out, &format!("-{}", leftover.began)),
+            false => numbered(&out, files + 1),
+        };
+        let (frames, tally) = write(&leftover, &path)?;
+        if arguments.by_time {
+            tell_agent(&leftover, &tally, frames, &path)?;
+        }
         if frames > 0 {
             files += 1;
             say(format_args!(
@@ -79,7 +90,7 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
 }
 
 /// Writes the frames; how many they were. Without any there is no file.
-fn write(leftover: &Leftover, path: &Path) -> anyhow::Result<u64> {
+fn write(leftover: &Leftover, path: &Path) -> anyhow::Result<(u64, Tally)> {
     let mut frames = Vec::new();
     let mut number = 0;
     let tally = leftover.frames(&mut |frame| {
@@ -92,7 +103,7 @@ fn write(leftover: &Leftover, path: &Path) -> anyhow::Result<u64> {
         writer.append(&frames)?;
         writer.finish()?;
     }
-    Ok(number)
+    Ok((number, tally))
 }
 
 /// Says where the frames are that were not in the program, and why some are nowhere.
@@ -157,7 +168,30 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     if number == 1 {
         return path.to_owned();
     }
+    with_end(path, &format!(".{number}"))
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{number}"));
+    name.push(end);
     PathBuf::from(name)
+}
+
+/// Says what is in no file, before the memory that tells it goes.
+fn tell_agent(leftover: &Leftover, tally: &Tally, frames: u64, path: &Path) -> anyhow::Result<()> {
+    // What the killed one had in its own memory is nowhere.
+    let in_memory = match leftover.file {
+        Some(_) => 0,
+        None => tally.taken,
+    };
+    let told = json!({
+        "frames": frames,
+        "lost": in_memory + tally.no_room + tally.too_long + tally.without_stack + tally.torn,
+        "skipped": tally.skipped,
+    });
+    let file = with_end(path, ".json");
+    let part = with_end(path, ".part");
+    std::fs::write(&part, told.to_string())
+        .and_then(|()| std::fs::rename(&part, &file))
+        .with_context(|| file.display().to_string())
 }

@@ -9,7 +9,7 @@ use tracewire_recorder::ProcessSelection;
 
 #[derive(Args, Debug)]
 pub struct SelectionArguments {
-    /// Attach to every process of this name; may be given several times
+    /// Attach to every process of this name, or whose program has this path; may be given several times
     #[arg(long, value_name = "NAME", groups = ["target", "selected"])]
     name: Vec<String>,
     /// Attach to every process of this user, or to those of --name: a name or a number; may be given several times
@@ -82,7 +82,7 @@ impl SelectionArguments {
 }
 
 /// The number of a user.
-fn user(text: &str) -> Result<u32, String> {
+pub fn user(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }

@@ -1,6 +1,7 @@
 //! `record`: a program, tracepoints in it, and a file of what they saw.
 
 mod confirm;
+mod events;
 mod few;
 mod live;
 mod processes;
@@ -81,7 +82,8 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
 /// The processes to attach to, beside the program to start, where each is to have a trace file of its own.
 fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<ThreadId>>> {
     let is_selected = arguments.selection.is_given();
-    if !is_selected && arguments.pid.len() < 2 && !arguments.follow_forks {
+    let has_folder = arguments.follow_forks || arguments.rotate.is_some();
+    if !is_selected && arguments.pid.len() < 2 && !has_folder {
         return Ok(None);
     }
     let mut all: Vec<ThreadId> = arguments.pid.iter().map(|id| ThreadId(*id)).collect();
@@ -103,6 +105,11 @@ fn configure(
             "--max-frames is for a linear buffer: a circular one goes on when it is full"
         );
     }
+    if circular && arguments.rotate.is_some() {
+        anyhow::bail!(
+            "--rotate is for a linear buffer: the frames of a circular one are in memory until the run ends"
+        );
+    }
     recorder
         .buffer(BufferSize::of(&script, arguments.buffer_size, circular))
         .script(script)
@@ -117,6 +124,7 @@ fn configure(
         .keep_going(arguments.keep_going)
         .follow_forks(arguments.follow_forks)
         .canary(arguments.canary)
+        .rotate(arguments.rotate)
         .type_rules(arguments.types.rules()?)
         .collect_limits(arguments.limits.limits())
         .redactions(arguments.redaction.redactions()?);

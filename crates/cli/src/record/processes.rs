@@ -8,13 +8,14 @@ use anyhow::Context;
 use tempfile::TempDir;
 use tracewire_model::ThreadId;
 use tracewire_recorder::{
-    CanaryEvent, Observer, Observers, RecordError, RecordEvent, RecordedPart, Recorder, RunReport,
-    out_of_memory,
+    CanaryEvent, FinishedFile, Observer, Observers, RecordError, RecordEvent, RecordedPart,
+    Recorder, RunReport, out_of_memory,
 };
 use tracewire_script::Script;
 use tracewire_tracefile::{RunWriter, private};
 use tracewire_views::words;
 
+use super::events::Events;
 use super::few::{TOLD, tell};
 use super::live::{AllCounters, Live};
 use super::report::{
@@ -100,7 +101,12 @@ pub fn record(
     out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
     let watch = Watch::begin(signals, stop).context("cannot start a thread")?;
     live.begin_run(&folder.path);
-    let teller = Everyone::new(expected, arguments.verbose, &live);
+    let events = arguments
+        .events
+        .as_deref()
+        .map(Events::create)
+        .transpose()?;
+    let teller = Everyone::new(expected, arguments.verbose, &live, events);
     if expected == 0 {
         say("no such process runs now; those that start are recorded (^C ends the run)");
     }
@@ -111,6 +117,7 @@ pub fn record(
     let summary = Summary {
         report: &report,
         folder: folder.temporary.is_none().then_some(folder.path.as_path()),
+        hints: arguments.events.is_none(),
         verbose: arguments.verbose,
     };
     summary.print();
@@ -136,6 +143,8 @@ pub fn record(
 /// Says on stderr what happens to all processes: what is the same for several, once.
 struct Everyone {
     verbose: bool,
+    /// Where it is told to another program.
+    events: Option<Events>,
     state: Mutex<State>,
 }
 
@@ -154,7 +163,7 @@ struct State {
 }
 
 impl Everyone {
-    fn new(expected: usize, verbose: bool, live: &Live) -> Self {
+    fn new(expected: usize, verbose: bool, live: &Live, events: Option<Events>) -> Self {
         let mut state = State {
             expected,
             counters: live.counters(),
@@ -178,6 +187,7 @@ impl Everyone {
         }
         Self {
             verbose,
+            events,
             state: Mutex::new(state),
         }
     }
@@ -238,7 +248,22 @@ impl Observers for Everyone {
         })
     }
 
+    fn rotated(&self, file: &FinishedFile) {
+        if let Some(events) = &self.events {
+            events.rotated(file);
+        }
+    }
+
+    fn ended(&self, part: &RecordedPart) {
+        if let Some(events) = &self.events {
+            events.ended(part);
+        }
+    }
+
     fn failed(&self, process: ThreadId, parent: Option<ThreadId>, error: &RecordError) {
+        if let Some(events) = &self.events {
+            events.failed(process, error);
+        }
         let reason = error.to_string();
         self.once(
             process,
@@ -278,7 +303,11 @@ impl Observer for OneOfAll<'_> {
     fn event(&mut self, event: RecordEvent<'_>) {
         match event {
             RecordEvent::Begun { counters, .. } => {
-                lock(&self.everyone.state).counters.add(counters);
+                match &self.everyone.events {
+                    // Who reads them shows no progress, and the run may have any number of processes.
+                    Some(events) => events.begun(self.process),
+                    None => lock(&self.everyone.state).counters.add(counters),
+                }
                 if self.parent.is_none() {
                     self.everyone.note_start(self.process, true);
                 }
@@ -308,6 +337,8 @@ struct Summary<'r> {
     report: &'r RunReport,
     /// The folder, where it is kept.
     folder: Option<&'r Path>,
+    /// Whether it is said what to do next.
+    hints: bool,
     verbose: bool,
 }
 
@@ -385,7 +416,7 @@ impl Summary<'_> {
         }
         let released = parts.iter().map(|part| part.report.released_children).sum();
         tell_released(released);
-        if let Some(folder) = self.folder.map(quoted) {
+        if let Some(folder) = self.folder.filter(|_| self.hints).map(quoted) {
             say(format_args!("look at it with:    tracewire show {folder}"));
             if let Some(part) = parts.iter().max_by_key(|part| part.report.frames()) {
                 let file = quoted(&part.path);
