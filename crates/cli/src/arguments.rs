@@ -44,6 +44,9 @@ pub enum Command {
     /// Take out of a program what a killed Tracewire has left there, and save the frames
     #[command(after_help = crate::rescue::HELP)]
     Rescue(crate::rescue::RescueArguments),
+    /// Record programs whenever they run, into a directory with limits, as a daemon
+    #[command(after_help = crate::agent::HELP)]
+    Agent(crate::agent::AgentArguments),
     /// Say what a trace file or an execution trace holds
     #[command(after_help = INFO_HELP)]
     Info(InfoArguments),

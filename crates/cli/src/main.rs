@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod message;
+mod agent;
 mod arguments;
 mod audit;
 mod budget;
@@ -112,6 +113,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Record(arguments) => record::record(arguments),
         Command::List(arguments) => list::list(&arguments),
         Command::Complete(arguments) => complete::complete(&arguments),
+        Command::Agent(arguments) => agent::agent(arguments),
         Command::Rescue(arguments) => rescue::rescue(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
     }

@@ -1,0 +1,244 @@
+//! What a recorder has left in programs and in its folder, when it has ended in whatever way.
+//!
+//! Every step can be done again: the agent may be killed between any two of them, and does all of it when it comes back. What is
+//! rescued is put where nobody looks for it until the program has nothing of it any more.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+use tracewire_fail_point::fail_point;
+use tracewire_tracefile::RunFolder;
+
+use super::layout::{DONE, EVENTS, FILES, RECORDER, names, replace};
+use super::program;
+
+/// How long a recorder may take to end that was told to, when its agent died.
+const ENDING: Duration = Duration::from_secs(60);
+/// How long a rescue may take, and how often it is tried.
+const RESCUE: Duration = Duration::from_secs(120);
+const TRIES: u32 = 5;
+/// How long is waited before it is tried again, or looked again.
+const TURN: Duration = Duration::from_millis(50);
+/// The name of the memory that pads use, as `/proc/PID/maps` shows it.
+const MEMORY: &str = "/memfd:tracewire";
+/// What a file is called while it grows.
+const GROWING: &str = ".tf.recording";
+/// What is between the number of a process and the time of a recording that was rescued.
+const RESCUED: &str = ".rescue-";
+
+/// Takes out of programs what is left there, saves the frames, and finishes the files.
+pub fn recover(folder: &Path) -> anyhow::Result<()> {
+    if folder.join(DONE).exists() {
+        return Ok(());
+    }
+    wait_for_recorder(folder)?;
+    fail_point!("agent/recover");
+    let growing: Vec<String> = (names(&folder.join(FILES))?.into_iter())
+        .filter(|name| name.contains(GROWING))
+        .collect();
+    let processes: BTreeSet<u32> = growing.iter().filter_map(|name| process_of(name)).collect();
+    // One by one: what cannot be rescued keeps nobody from being rescued.
+    let mut failed = Vec::new();
+    for process in processes {
+        if let Err(error) = rescue(folder, process) {
+            failed.push(format!("process {process}: {error:#}"));
+        }
+    }
+    fail_point!("agent/rescued");
+    tell_rescued(folder)?;
+    for name in &growing {
+        finish(folder, name)?;
+    }
+    fail_point!("agent/finished");
+    replace(&folder.join(DONE), b"")?;
+    match failed.as_slice() {
+        [] => Ok(()),
+        failed => bail!("{}", failed.join("; ")),
+    }
+}
+
+/// The process of `PID.tf.recording`, `PID-2.tf.recording`.
+fn process_of(name: &str) -> Option<u32> {
+    let end = name.find(|c: char| !c.is_ascii_digit())?;
+    name.get(..end)?.parse().ok()
+}
+
+/// Waits until no recorder writes to the folder. One whose agent has died was told to end.
+fn wait_for_recorder(folder: &Path) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let mut is_killed = false;
+    loop {
+        let run = RunFolder::open(folder.join(FILES))?;
+        let is_written = run.map_or(Ok(false), |run| run.is_written())?;
+        if !is_written {
+            return Ok(());
+        }
+        if begun.elapsed() > ENDING && !is_killed {
+            is_killed = true;
+            kill_recorder(folder);
+        }
+        if begun.elapsed() > 2 * ENDING {
+            bail!("{}: its recorder does not end", folder.display());
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+/// Ends a recorder that does not end.
+fn kill_recorder(folder: &Path) {
+    let number = fs::read_to_string(folder.join(RECORDER)).unwrap_or_default();
+    let Ok(number) = number.trim().parse::<i32>() else {
+        return;
+    };
+    // The number may be another process's by now.
+    let command = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+    let output = format!("--output={}", folder.join(FILES).display());
+    if command
+        .split(|byte| *byte == 0)
+        .any(|word| word == output.as_bytes())
+    {
+        super::warn(format_args!(
+            "recorder {number} does not end, and is killed"
+        ));
+        // It may have ended meanwhile.
+        let _ = nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(number),
+            nix::sys::signal::SIGKILL,
+        );
+    }
+}
+
+/// Saves what is in a process. One that is gone, or has nothing, needs nothing.
+fn rescue(folder: &Path, process: u32) -> anyhow::Result<()> {
+    let output = folder.join(FILES).join(format!("{process}.rescue"));
+    let mut tries = 0;
+    loop {
+        match look(process) {
+            Left::Gone => {
+                let gone = json!({"event": "gone", "process": process});
+                return tell(folder, &gone);
+            }
+            Left::Nothing => return Ok(()),
+            Left::Something => {}
+        }
+        let mut command = program::own();
+        command.args(["rescue", "--by-time", "--pid", &process.to_string()]);
+        command.arg("--output").arg(&output);
+        let done = program::finish(command, RESCUE)?;
+        match done.status.code() {
+            // What is left is pads without jumps, which a thread may come back to.
+            Some(0 | 1) => return Ok(()),
+            _ if tries >= TRIES => bail!("not rescued: {}", done.said),
+            _ => tries += 1,
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+/// What is in a process.
+enum Left {
+    Gone,
+    Nothing,
+    Something,
+}
+
+fn look(process: u32) -> Left {
+    match fs::read_to_string(format!("/proc/{process}/maps")) {
+        Ok(maps) if maps.contains(MEMORY) => Left::Something,
+        // One that has ended and was not waited for has no mappings.
+        Ok(maps) if maps.is_empty() => Left::Gone,
+        Ok(_) => Left::Nothing,
+        Err(_) => Left::Gone,
+    }
+}
+
+/// Counts what was rescued, and gives the files the names of finished ones.
+fn tell_rescued(folder: &Path) -> anyhow::Result<()> {
+    let files = folder.join(FILES);
+    for name in names(&files)? {
+        let Some(key) = name
+            .strip_suffix(".json")
+            .filter(|key| key.contains(RESCUED))
+        else {
+            continue;
+        };
+        let Some(process) = process_of(key) else {
+            continue;
+        };
+        let path = files.join(&name);
+        let text = fs::read(&path).with_context(|| path.display().to_string())?;
+        let told: Value = serde_json::from_slice(&text)?;
+        tell(
+            folder,
+            &json!({
+                "event": "rescued",
+                "process": process,
+                "key": key,
+                "lost": told["lost"],
+                "skipped": told["skipped"],
+            }),
+        )?;
+        fail_point!("agent/rescue-told");
+        let frames = files.join(key);
+        if frames.exists() {
+            let finished = key.replace(RESCUED, "-rescued-");
+            fs::rename(&frames, files.join(format!("{finished}.tf")))?;
+        }
+        fs::remove_file(&path)?;
+    }
+    Ok(())
+}
+
+/// Adds a line to what the recorder has said.
+fn tell(folder: &Path, event: &Value) -> anyhow::Result<()> {
+    let path = folder.join(EVENTS);
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(&path);
+    let mut file = file.with_context(|| path.display().to_string())?;
+    // A recorder that was killed may have left a part of a line, which is none then.
+    Ok(file.write_all(format!("\n{event}\n").as_bytes())?)
+}
+
+/// Finishes a file that grew when its recorder was killed.
+fn finish(folder: &Path, name: &str) -> anyhow::Result<()> {
+    let folder = folder.join(FILES);
+    let growing = folder.join(name);
+    let Some(at) = name.find(GROWING) else {
+        return Ok(());
+    };
+    let finished = folder.join(format!("{}.tf", name.get(..at).unwrap_or_default()));
+    // Where both are there, the recorder was killed when the file was in its place.
+    if !finished.exists() && growing.exists() {
+        let mut command = program::own();
+        command
+            .arg("repair")
+            .arg(&growing)
+            .arg("--output")
+            .arg(&finished);
+        let done = program::finish(command, RESCUE)?;
+        if !done.status.success() {
+            let aside = growing.with_extension("unreadable");
+            super::warn(format_args!(
+                "{}: {}; it is kept",
+                growing.display(),
+                done.said
+            ));
+            fs::rename(&growing, aside)?;
+            return Ok(());
+        }
+    }
+    fail_point!("agent/repaired");
+    match fs::remove_file(&growing) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,32 @@
+//! The signals of the agent: SIGTERM and SIGINT end it, SIGHUP has it read its configuration again.
+
+use std::sync::mpsc::Sender;
+
+use anyhow::Context as _;
+use nix::sys::signal::{SigSet, Signal};
+
+use super::supervisor::News;
+
+/// Blocks them in the calling thread and in those that it makes, and watches for them in a thread of its own.
+pub fn watch(news: Sender<News>) -> anyhow::Result<()> {
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        set.add(signal);
+    }
+    set.thread_block().context("signals cannot be blocked")?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            while let Ok(signal) = set.wait() {
+                let told = match signal {
+                    Signal::SIGHUP => News::Reload,
+                    _ => News::End,
+                };
+                if news.send(told).is_err() {
+                    return;
+                }
+            }
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
