@@ -43,7 +43,7 @@ pub use error::RecordError;
 pub use limits::{BudgetRefused, RateError};
 pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use policy::{Denied, Policy, PolicyError};
-pub use processes::{Observers, RecordedPart, RunReport};
+pub use processes::{Observers, RecordedPart, RunReport, Told};
 pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};
 pub use rotation::{FileShare, FinishedFile};

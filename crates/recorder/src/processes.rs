@@ -56,14 +56,25 @@ pub trait Observers: Sync {
 pub struct RunReport {
     /// The parts, in the order in which they ended.
     pub parts: Vec<RecordedPart>,
-    /// How many there were besides that were told of and are not here ([`Recorder::rotate`](crate::Recorder::rotate)).
-    pub told: u64,
+    /// What there was besides, of which the observers were told alone ([`Recorder::rotate`](crate::Recorder::rotate)).
+    pub told: Told,
     /// The processes that were not recorded.
     pub failed: Vec<(ThreadId, RecordError)>,
     /// How long their threads were stopped.
     pub stops: StopTimes,
     /// Why the others were not recorded, where the first one was not well.
     pub canary_failure: Option<CanaryFailure>,
+}
+
+/// Processes that have ended in a run that may have any number of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Told {
+    /// How many were recorded.
+    pub processes: u64,
+    /// How many frames there are of them.
+    pub frames: u64,
+    /// How many were not recorded.
+    pub failed: u64,
 }
 
 /// The part of one process.
@@ -118,7 +129,7 @@ pub fn record(
         observers,
         report: Mutex::new(RunReport {
             parts: Vec::new(),
-            told: 0,
+            told: Told::default(),
             failed: Vec::new(),
             stops: StopTimes::default(),
             canary_failure: None,
@@ -144,7 +155,7 @@ pub fn record(
         .unwrap_or_else(PoisonError::into_inner);
     // What is wrong with all of them is wrong with the run.
     match report.failed.pop() {
-        Some((_, error)) if report.parts.is_empty() && report.told == 0 => {
+        Some((_, error)) if report.parts.is_empty() && report.told == Told::default() => {
             let folder = shared.folder.into_inner();
             folder.unwrap_or_else(PoisonError::into_inner).discard();
             Err(error)
@@ -485,21 +496,27 @@ impl<'r> Shared<'r> {
         };
         self.observers.ended(&part);
         let mut all = lock(&self.report);
-        // A run that rotates may be for ever, and its processes many.
-        if self.options.rotation.is_none() || self.stop.stopped().is_some() {
+        if self.keeps_all() {
             all.parts.push(part);
         } else {
-            all.told += 1;
+            all.told.processes += 1;
+            all.told.frames += part.report.frames();
         }
+    }
+
+    /// Whether the report has each process. A run that rotates and looks for more of them may be for ever.
+    fn keeps_all(&self) -> bool {
+        let is_endless = self.options.rotation.is_some() && self.options.later.is_some();
+        !is_endless || self.stop.stopped().is_some()
     }
 
     fn failed(&self, process: ThreadId, parent: Option<ThreadId>, error: RecordError) {
         self.observers.failed(process, parent, &error);
         let mut all = lock(&self.report);
-        if self.options.rotation.is_none() || self.stop.stopped().is_some() {
+        if self.keeps_all() {
             all.failed.push((process, error));
         } else {
-            all.told += 1;
+            all.told.failed += 1;
         }
     }
 }

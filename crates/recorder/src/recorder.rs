@@ -338,8 +338,9 @@ impl Recorder {
     }
 
     /// Has [`record_processes`](Self::record_processes) finish the trace file of a process and begin the next one after so long, and when
-    /// half of the [`buffer`](Self::buffer) is used. The tracepoints stay in the program, and no hit is missed. What has ended is
-    /// told ([`Observers::ended`](crate::Observers::ended)) and is not in the report. Not for a buffer whose oldest frames make room.
+    /// half of the [`buffer`](Self::buffer) is used. The tracepoints stay in the program, and no hit is missed. With
+    /// [`record_later`](Self::record_later), processes that have ended are told ([`Observers::ended`](crate::Observers::ended)) and are
+    /// not in the report. Not for a buffer whose oldest frames make room.
     pub fn rotate(&mut self, every: Option<Duration>) -> &mut Self {
         self.options.rotation = every;
         self
@@ -399,7 +400,9 @@ impl Recorder {
     ///
     /// # Errors
     /// When the run cannot begin, or ends in an error: [`RecordError`] says what is left.
-    pub fn record(self, observer: &mut dyn Observer) -> Result<Report, RecordError> {
+    pub fn record(mut self, observer: &mut dyn Observer) -> Result<Report, RecordError> {
+        // There is one file.
+        self.options.rotation = None;
         check_rates(&self.options.rates, &self.options.script)?;
         let at_stub = !matches!(self.start, Start::Process(_));
         check_budget(&self.options.budget, &self.options.script, at_stub)?;

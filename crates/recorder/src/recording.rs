@@ -138,8 +138,9 @@ impl<'o> Recording<'o> {
         }
         match recording.place(Vec::new()) {
             Ok(()) => {
-                recording.rotation =
-                    (options.rotation).map(|every| Rotation::new(every, &recording.experiment));
+                recording.rotation = (options.rotation)
+                    .filter(|_| !recording.experiment.buffer().is_circular())
+                    .map(|every| Rotation::new(every, &recording.experiment));
                 Ok(recording)
             }
             Err(error) => {

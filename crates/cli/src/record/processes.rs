@@ -132,7 +132,7 @@ pub fn record(
         }
     }
     Ok(
-        if report.parts.iter().any(|part| part.report.saw_something()) {
+        if report.told.frames > 0 || report.parts.iter().any(|part| part.report.saw_something()) {
             Answer::Yes
         } else {
             Answer::No
@@ -405,6 +405,14 @@ impl Summary<'_> {
             words::count(processes.len() as u64, "process"),
             hits_words(&hits, self.verbose, String::new)
         ));
+        let told = &self.report.told;
+        if told.processes > 0 {
+            say(format_args!(
+                "{} of {} that ended before",
+                words::count(told.frames, "frame"),
+                words::count(told.processes, "process")
+            ));
+        }
         let stops = &self.report.stops;
         if stops.count() > 0 {
             say(format_args!(

@@ -36,6 +36,7 @@ mod registers;
 mod repair;
 mod repaired;
 mod rescue;
+mod rotation;
 mod seal;
 mod specification;
 mod streams;
