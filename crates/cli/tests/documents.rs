@@ -417,6 +417,11 @@ fn several_processes() {
 }
 
 #[test]
+fn agent() {
+    check("docs/guide/agent.md");
+}
+
+#[test]
 fn policy() {
     check("docs/guide/policy.md");
 }

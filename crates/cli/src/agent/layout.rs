@@ -15,6 +15,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use tracewire_tracefile::private;
@@ -27,6 +28,10 @@ pub const FILES: &str = "files";
 pub const EVENTS: &str = "events";
 /// The number of the recorder.
 pub const RECORDER: &str = "recorder";
+
+/// How long the agent before may take to be gone, and how often it is looked.
+const PATIENCE: Duration = Duration::from_secs(10);
+const TURN: Duration = Duration::from_millis(20);
 
 /// The directory.
 #[derive(Clone, Debug)]
@@ -67,13 +72,20 @@ impl Layout {
             .truncate(false)
             .open(&path);
         let lock = lock.with_context(|| path.display().to_string())?;
-        match lock.try_lock() {
-            Ok(()) => Ok((layout, Locked(lock))),
-            Err(fs::TryLockError::WouldBlock) => {
-                bail!("another agent uses {}", directory.display())
-            }
-            Err(fs::TryLockError::Error(error)) => {
-                Err(error).with_context(|| path.display().to_string())
+        let begun = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok((layout, Locked(lock))),
+                // A program that a killed agent was about to start has the lock until it is another program.
+                Err(fs::TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                    std::thread::sleep(TURN);
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    bail!("another agent uses {}", directory.display())
+                }
+                Err(fs::TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| path.display().to_string());
+                }
             }
         }
     }

@@ -38,18 +38,17 @@ is beside tracewire or in PATH, else into DIRECTORY/runs.
 
 A configuration:
   directory = \"/var/lib/tracewire\"
-  socket = \"/run/tracewire/agent.sock\"   # the default, for root
-  group = \"tracing\"                       # who may use the socket, besides root and the agent's user
-  rotate = \"1m\"                           # how long a trace file is
-  dataset = true                          # false keeps trace files; the default is what there is a program for
+  group = \"tracing\"
   limits = { size = \"10GiB\", age = \"30d\" }
 
   [[probe]]
   name = \"sales\"
-  process = \"/usr/bin/shop\"               # or user, unit, cgroup, container; a name or a list
-  tracepoints = [\"sell : $args\"]          # or script = \"/etc/tracewire/sales.gdb\"
-  rate = \"1000/s\"                         # and budget, expire, redact, default_redactions, follow_forks,
-                                          # mechanism, buffer_size, rotate
+  process = \"/usr/bin/shop\"
+  tracepoints = [\"sell : $args\"]
+  rate = \"1000/s\"
+
+Keys besides: socket, rotate, dataset, policy, audit; of a probe: user, unit, cgroup, container, script, budget, expire, redact, \
+default_redactions, follow_forks, mechanism, buffer_size, rotate. docs/guide/agent.md explains them.
 
 Examples:
   tracewire agent --config /etc/tracewire/agent.toml
@@ -290,6 +289,12 @@ fn print_status(status: &Value) {
             }
         }
         anstream::println!("{}", words::printable(&line));
+        if number(probe, "gone") > 0 {
+            anstream::println!(
+                "  processes that ended before their frames were saved: {}",
+                number(probe, "gone")
+            );
+        }
         if let Some(reason) = probe["reason"].as_str() {
             anstream::println!("  {}", words::printable(reason));
         }
