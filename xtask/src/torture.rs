@@ -28,6 +28,9 @@ pub enum Torture {
     /// Kill Tracewire, the traced program or one of its threads at fail points: every call has its frame once or is counted, and
     /// jumps harm nobody
     Kills(Kills),
+    /// Start and end programs at random while the agent that records them is killed, ended, upgraded and told other things: no program is
+    /// harmed, and every finished frame is kept or counted
+    Agent(Agent),
     /// Damage the symbols, sections and debug information of a program, and record it
     Elf(Elf),
     /// Look up every function and every name of real programs, and hold the arguments of every function against DWARF, GDB and what
@@ -37,6 +40,19 @@ pub enum Torture {
     Changed(Changed),
     /// Have a page in a headless browser post packets to a server's port, which must not obey them, and open reports in it
     Browser,
+}
+
+#[derive(clap::Args)]
+pub struct Agent {
+    /// How long, in minutes
+    #[arg(long, default_value_t = 30)]
+    minutes: u64,
+    /// How many programs run at a time
+    #[arg(long, default_value_t = 24)]
+    programs: u64,
+    /// What the moments are made from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(clap::Args)]
@@ -165,11 +181,34 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Storm(arguments) => storm(arguments),
         Torture::Disconnect(arguments) => disconnect(arguments),
         Torture::Kills(arguments) => kills(arguments),
+        Torture::Agent(arguments) => agent(arguments),
         Torture::Elf(arguments) => elf(arguments),
         Torture::Names => names(),
         Torture::Changed(arguments) => changed(arguments),
         Torture::Browser => browser(),
     }
+}
+
+fn agent(arguments: &Agent) -> Result<()> {
+    // With fail points, and fast enough for so many programs.
+    let mut test = workspace::cargo("test");
+    test.args([
+        "--quiet",
+        "--profile",
+        "checked",
+        "-p",
+        "tracewire-cli",
+        "--test",
+        "agent",
+    ])
+    .args(["upheaval::", "--", "--nocapture"])
+    .env(
+        "TRACEWIRE_AGENT_SECONDS",
+        (arguments.minutes * 60).to_string(),
+    )
+    .env("TRACEWIRE_AGENT_PROGRAMS", arguments.programs.to_string())
+    .env("TRACEWIRE_AGENT_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
 }
 
 fn repair(arguments: &Repair) -> Result<()> {
