@@ -34,7 +34,7 @@ pub enum Command {
     Demo(DemoArguments),
     /// Run a program, or attach to one, with tracepoints in it, and save what they saw
     #[command(after_help = RECORD_HELP, after_long_help = RECORD_LONG_HELP)]
-    Record(RecordArguments),
+    Record(Box<RecordArguments>),
     /// List what can be traced in a program or a process: functions, lines with their variables, probes
     #[command(after_help = crate::list::HELP)]
     List(crate::list::ListArguments),

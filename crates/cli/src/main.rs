@@ -110,7 +110,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Proxy(arguments) => proxy::proxy(arguments),
         Command::Qemu(arguments) => qemu::qemu(&arguments),
         Command::Packets(arguments) => packets::explain(&arguments),
-        Command::Record(arguments) => record::record(arguments),
+        Command::Record(arguments) => record::record(*arguments),
         Command::List(arguments) => list::list(&arguments),
         Command::Complete(arguments) => complete::complete(&arguments),
         Command::Agent(arguments) => agent::agent(arguments),
