@@ -247,7 +247,13 @@ impl Agent {
             self.is_ending = true;
         }
         let mut gone = Vec::new();
+        // What a probe that leaves still traces, another one cannot have yet, and would not look at again.
+        let is_leaving = self.probes.values().any(|supervised| supervised.is_leaving);
         for (name, supervised) in &mut self.probes {
+            let waits = matches!(supervised.state, State::Waiting(_));
+            if is_leaving && waits && !supervised.is_leaving && !self.is_ending {
+                continue;
+            }
             let since_us = self
                 .kept
                 .lock()
