@@ -282,6 +282,7 @@ impl HitHandler for Visits {
                 *self.at_breakpoints.entry(rip).or_default() += 1;
             }
             Hit::Step(_) => *self.at_steps.entry(rip).or_default() += 1,
+            Hit::Write { .. } => panic!("nothing is watched"),
         }
         Outcome {
             step: self.step,

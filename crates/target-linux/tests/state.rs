@@ -407,6 +407,7 @@ fn steps_over_an_instruction_that_loads_the_flags_leave_no_trap_flag() {
                         steps
                     }
                     Hit::Step(_) => left - 1,
+                    Hit::Write { .. } => panic!("nothing is watched"),
                 };
                 left > 0
             }),
@@ -448,6 +449,7 @@ fn steps_follow_the_program_and_only_its_thread() {
                     *left -= 1;
                     paths.last_mut().unwrap().push(rip);
                 }
+                Hit::Write { .. } => panic!("nothing is watched"),
             }
             left.get(&id).is_some_and(|left| *left > 0)
         }),

@@ -159,6 +159,7 @@ impl HitHandler for Counter {
                 *self.by_thread.entry(thread.id().0).or_default() += 1;
             }
             Hit::Step(_) => self.steps += 1,
+            Hit::Write { .. } => panic!("nothing is watched"),
         }
         Outcome {
             step: false,

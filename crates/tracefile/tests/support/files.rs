@@ -111,7 +111,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
             option::of(text()),
             option::of(text()),
             option::of(text()),
-            option::of(text()),
+            (option::of(text()), option::of(text())),
         ),
         option::of((any::<u64>(), any::<u64>())),
         (
@@ -123,7 +123,8 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
     (numbers, rest).prop_map(move |((address, enabled, step_count, pass_count), rest)| {
         let (kind, condition, actions, step_actions, source, usage, (served, skipped, pauses)) =
             rest;
-        let (at, cond, commands, marker, frame, own_condition, own_location, span) = source;
+        let (at, cond, commands, marker, frame, own_condition, own_location, (span, watch)) =
+            source;
         Tracepoint {
             definition: TracepointDefinition {
                 number: TracepointNumber(number),
@@ -146,6 +147,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
                     own_condition,
                     own_location,
                     span,
+                    watch,
                     counts: Vec::new(),
                 },
             },
