@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
 
 use crate::description::{Description, HEADER};
 use crate::encode::FRAME_HEADER;
@@ -23,6 +24,9 @@ const BATCH: usize = 1 << 20;
 
 /// How much of a description is read at a time.
 const PIECE: usize = 64 << 10;
+
+/// How long a recorder that has made its file may take to write the description.
+const BEGINNING: Duration = Duration::from_secs(10);
 
 /// A trace file that a recorder writes.
 #[derive(Debug)]
@@ -95,6 +99,7 @@ impl GrowingFile {
             next: 0,
             frames: 0,
         };
+        let begun = Instant::now();
         let mut front = Vec::new();
         let end = loop {
             let start = front.len();
@@ -109,8 +114,15 @@ impl GrowingFile {
             if let Some(at) = memchr::memmem::find(front.get(from..).unwrap_or_default(), b"\n\n") {
                 break from + at + 2;
             }
-            if read == 0 || front.len() > MAX_DESCRIPTION {
+            if front.len() > MAX_DESCRIPTION {
                 return Err(OpenError::Description);
+            }
+            if read == 0 {
+                // A recorder that has just made its file has yet to write the description.
+                if begun.elapsed() > BEGINNING || !growing.is_written()? {
+                    return Err(OpenError::Description);
+                }
+                std::thread::sleep(Duration::from_millis(1));
             }
         };
         front.truncate(end);

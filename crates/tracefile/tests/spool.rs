@@ -4,7 +4,7 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use support::{description, frame, stopped, tracepoint};
 use tracewire_arch::X86Registers;
 use tracewire_model::{Address, ByteOrder, FrameNumber};
 use tracewire_test_support::Gdb;
-use tracewire_tracefile::{Description, Ending, Module, Spool, TraceFile};
+use tracewire_tracefile::{Description, Ending, GrowingFile, Module, Spool, TraceFile};
 
 const SET: X86Registers = X86Registers::Core;
 
@@ -304,6 +304,35 @@ fn run_self(
         .stderr(Stdio::null())
         .spawn()
         .ok()
+}
+
+/// A recorder makes its file, locks it, and writes the description.
+#[test]
+fn a_reader_that_comes_before_the_description_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.tf");
+    let whole = folder.path().join("whole.tf");
+    let spool = Spool::create(&whole, &description(SET, 0)).unwrap();
+    let front = fs::read(spool.temporary_path()).unwrap();
+    let growing = folder.path().join("out.tf.recording");
+    let file = fs::File::create_new(&growing).unwrap();
+    file.lock().unwrap();
+    let opened = || {
+        let descriptors = fs::read_dir("/proc/self/fd").unwrap();
+        let links =
+            descriptors.filter_map(|descriptor| fs::read_link(descriptor.unwrap().path()).ok());
+        links.filter(|link| *link == growing).count()
+    };
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| GrowingFile::open(&path).map(|found| found.is_some()));
+        while opened() < 2 && !reader.is_finished() {
+            std::thread::yield_now();
+        }
+        for part in front.chunks(front.len() / 2 + 1) {
+            (&file).write_all(part).unwrap();
+        }
+        assert!(reader.join().unwrap().unwrap());
+    });
 }
 
 #[test]
