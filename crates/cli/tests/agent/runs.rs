@@ -86,13 +86,22 @@ impl Archive {
     }
 }
 
+/// A call in a frame.
+struct Call {
+    /// When the frame was made, in microseconds.
+    stamp: u64,
+    seq: u64,
+    /// By which recorder: when that began.
+    recorder: u64,
+}
+
 /// The frames of all runs: each call with the recorder that it was seen by.
 #[derive(Default)]
 pub struct Frames {
     pub count: u64,
     pub files: u64,
     /// By process and thread.
-    calls: BTreeMap<(u32, u64), Vec<(u64, u64)>>,
+    calls: BTreeMap<(u32, u64), Vec<Call>>,
 }
 
 impl Frames {
@@ -116,10 +125,11 @@ impl Frames {
             let (thread, seq, check) = (register("rdi"), register("rsi"), register("rdx"));
             let expected = seq.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ thread;
             assert_eq!(check, expected, "{}: damaged", path.display());
-            self.calls
-                .entry((process, thread))
-                .or_default()
-                .push((seq, time));
+            self.calls.entry((process, thread)).or_default().push(Call {
+                stamp: frame.timestamp().unwrap(),
+                seq,
+                recorder: time,
+            });
             self.count += 1;
         }
     }
@@ -127,32 +137,34 @@ impl Frames {
     /// The calls of a thread of a process.
     pub fn of(&self, process: u32, thread: u64) -> BTreeSet<u64> {
         let calls = self.calls.get(&(process, thread)).into_iter().flatten();
-        calls.map(|(seq, _)| *seq).collect()
+        calls.map(|call| call.seq).collect()
     }
 
     /// How many calls have no frame between the first and the last one that a recorder has seen of a thread. No call may be there twice.
     pub fn missing(&mut self) -> u64 {
         let mut missing = 0;
         for ((process, thread), calls) in &mut self.calls {
-            calls.sort_unstable();
-            let twice = calls.windows(2).find(|two| two[0].0 == two[1].0);
-            assert!(
-                twice.is_none(),
-                "process {process}, thread {thread}: twice: {twice:?}"
-            );
-            let mut by_recorder: BTreeMap<u64, (u64, u64, u64)> = BTreeMap::new();
-            for (seq, time) in calls.iter() {
-                let (first, last, count) = by_recorder.entry(*time).or_insert((*seq, *seq, 0));
-                (*first, *last, *count) = (*seq.min(first), *seq.max(last), *count + 1);
+            calls.sort_unstable_by_key(|call| (call.stamp, call.seq));
+            let is_same = |two: &&[Call]| (two[0].stamp, two[0].seq) == (two[1].stamp, two[1].seq);
+            if let Some(two) = calls.windows(2).find(is_same) {
+                panic!(
+                    "process {process}, thread {thread}: call {} twice, by {} and {}",
+                    two[0].seq, two[0].recorder, two[1].recorder
+                );
             }
-            for (time, (first, last, count)) in by_recorder {
-                let here = last - first + 1 - count;
-                if here > 0 {
-                    eprintln!(
-                        "process {process}, thread {thread}, recorder {time}: {here} of {first}..={last} are missing"
-                    );
+            // A program that begins anew has the number of one that has ended.
+            for life in calls.chunk_by(|one, next| one.seq < next.seq) {
+                for seen in life.chunk_by(|one, next| one.recorder == next.recorder) {
+                    let (first, last) = (seen[0].seq, seen[seen.len() - 1].seq);
+                    let here = last - first + 1 - seen.len() as u64;
+                    if here > 0 {
+                        eprintln!(
+                            "process {process}, thread {thread}, recorder {}: {here} of {first}..={last} are missing",
+                            seen[0].recorder
+                        );
+                    }
+                    missing += here;
                 }
-                missing += here;
             }
         }
         missing
