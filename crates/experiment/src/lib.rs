@@ -45,6 +45,7 @@ mod breakpoint;
 mod budget;
 mod collect;
 mod counts;
+mod definitions;
 mod error;
 mod experiment;
 pub mod fake;
@@ -73,6 +74,7 @@ mod withheld;
 
 pub use budget::{Budget, BudgetError, HitCost, SLACK as BUDGET_SLACK};
 pub use counts::CallKey;
+pub use definitions::{Definitions, DefinitionsError};
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
 pub use experiment::{Experiment, Options, Registers, Unreadable};
 pub use in_file::tell_as_gdb_takes;

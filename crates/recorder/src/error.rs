@@ -64,6 +64,23 @@ pub enum RecordError {
     /// A stub does not say which program it has, and none was named.
     #[error("the stub does not name its program: add --elf PROGRAM")]
     NoProgram,
+    /// No program says which machine it is for.
+    #[error("the machine is not known: name the program with --elf PROGRAM")]
+    NoMachine,
+    /// No set of registers of the machine has all that the tracepoints name.
+    #[error("no register set of {0} has all registers that the tracepoints name")]
+    NoRegisters(&'static str),
+    /// The program that is to run the experiment cannot do what a tracepoint wants.
+    #[error("tracepoint {number} cannot be where another program runs it: {reason}")]
+    Elsewhere {
+        /// Which.
+        number: TracepointNumber,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// What is recorded here has no definitions for another program, and the other way round.
+    #[error("an experiment is either recorded here or defined for another program")]
+    OtherUse,
     /// The experiment refuses a tracepoint.
     #[error("tracepoint {number}: {source}")]
     Define {

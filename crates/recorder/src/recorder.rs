@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules};
-use tracewire_experiment::{Budget, FrameRates, InstallError, Mechanism};
+use tracewire_experiment::{Budget, Definitions, FrameRates, InstallError, Mechanism};
 use tracewire_expr::CollectLimits;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
@@ -20,6 +20,7 @@ use tracewire_tracefile::RunWriter;
 
 use crate::audit::Audit;
 use crate::buffer::BufferSize;
+use crate::elsewhere;
 use crate::error::RecordError;
 use crate::limits::{FrameLimit, SharedBudget, check_budget, check_rates};
 use crate::observer::Observer;
@@ -52,6 +53,9 @@ enum Start {
     Upstream {
         address: ConnectionAddress,
         options: StubOptions,
+        programs: Vec<PathBuf>,
+    },
+    Elsewhere {
         programs: Vec<PathBuf>,
     },
 }
@@ -208,6 +212,12 @@ impl Recorder {
             options,
             programs,
         })
+    }
+
+    /// Defines an experiment that another program runs ([`define`](Self::define)), with the symbols of these programs.
+    #[must_use]
+    pub fn elsewhere(programs: Vec<PathBuf>) -> Self {
+        Self::new(Start::Elsewhere { programs })
     }
 
     fn new(start: Start) -> Self {
@@ -410,6 +420,7 @@ impl Recorder {
         let start = match self.start {
             Start::Process(start) => start,
             Start::Selected => return Err(RecordError::SelectionAlone),
+            Start::Elsewhere { .. } => return Err(RecordError::OtherUse),
             Start::Upstream {
                 address,
                 options,
@@ -433,6 +444,17 @@ impl Recorder {
 }
 
 impl Recorder {
+    /// Looks the tracepoints up, and gives what another program needs to run the experiment.
+    ///
+    /// # Errors
+    /// When a tracepoint is not found, or can be recorded only here; for a recorder that is not [`elsewhere`](Self::elsewhere).
+    pub fn define(self, observer: &mut dyn Observer) -> Result<Definitions, RecordError> {
+        match self.start {
+            Start::Elsewhere { programs } => elsewhere::define(&programs, &self.options, observer),
+            _ => Err(RecordError::OtherUse),
+        }
+    }
+
     fn begin_to_expire(&self) -> Result<(), RecordError> {
         let expiry = self.options.expiry;
         expiry.map_or(Ok(()), |after| {
@@ -460,6 +482,7 @@ impl Recorder {
             Start::Process(first) => vec![first],
             Start::Selected => Vec::new(),
             Start::Upstream { .. } => return Err(RecordError::StubAlone),
+            Start::Elsewhere { .. } => return Err(RecordError::OtherUse),
         };
         starts.extend(others.into_iter().map(ProcessStart::Attach));
         if starts.is_empty() && self.options.later.is_none() {

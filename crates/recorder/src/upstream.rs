@@ -1,22 +1,20 @@
 //! A recording of a program behind a GDB stub, without a debugger.
 
-use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
+use tracewire_arch::RegisterLayout;
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::{
     AddressForm, Experiment, FrameStore, InstallError, Losses, Mechanism, Options, Registers,
     StartError, Target, Unreadable, tell_as_gdb_takes,
 };
 use tracewire_model::{
-    AggregateKey, AggregateTable, ByteOrder, Redactions, RegisterNumber, Status, StatusFields,
-    StopReason, Tracepoint, TracepointDefinition, VariableDefinition,
+    AggregateKey, AggregateTable, ByteOrder, Redactions, Status, StatusFields, StopReason,
+    Tracepoint, TracepointDefinition, VariableDefinition,
 };
 use tracewire_packets::family::transfer::Object;
-use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
+use tracewire_script::Resolver;
 use tracewire_target_remote::{RegisterView, RemoteError, RemoteTarget, RunEvent, Stub, StubWords};
 use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, LineError, Module};
 
@@ -24,9 +22,8 @@ use crate::buffer::{Buffer, BufferSize};
 use crate::describe;
 use crate::error::RecordError;
 use crate::observer::{Installed, Observer, RecordEvent, Warning};
-use crate::prepare;
+use crate::programs;
 use crate::recorder::RecordOptions;
-use crate::registers;
 use crate::report::{Ending, Report};
 use crate::rotation::FileShare;
 use crate::stop::{Stop, StopHandle};
@@ -78,15 +75,15 @@ impl<'o> Recording<'o> {
     /// Looks the tracepoints up, makes the file, and puts them in.
     fn begin(
         target: &mut RemoteTarget,
-        programs: &[PathBuf],
+        named: &[PathBuf],
         options: RecordOptions,
         stop: StopHandle,
         observer: &'o mut dyn Observer,
     ) -> Result<Self, RecordError> {
-        let symbols = symbols(target, programs, &options)?;
+        let symbols = symbols(target, named, &options)?;
         let mut resolver =
             Resolver::new(options.script.clone()).with_collect_limits(options.collect_limits);
-        let resolution = resolve(&mut resolver, &symbols, &options, observer)?;
+        let resolution = programs::resolve(&mut resolver, &symbols, &options, observer)?;
         let definitions: Vec<TracepointDefinition> = (resolution.placed.iter())
             .map(|placed| placed.definition.clone())
             .collect();
@@ -94,7 +91,7 @@ impl<'o> Recording<'o> {
         let (order, named) = (machine.byte_order(), machine.architecture());
         let address_form = machine.address_form();
         let architecture = symbols.architecture().or(named);
-        let set = architecture.and_then(|machine| register_set(machine, &definitions));
+        let set = architecture.and_then(|machine| programs::register_set(machine, &definitions));
         let (layout, target_xml) = match set {
             Some(set) => (set.layout(), set.target_xml()),
             None => (machine.block().clone(), machine.target_xml().to_owned()),
@@ -106,7 +103,7 @@ impl<'o> Recording<'o> {
             address_form,
             layout,
             target_xml,
-            modules: modules(&symbols),
+            modules: programs::modules(&symbols),
             redactions: Redactions::clone(symbols.redactions()),
             settings: StatusFields {
                 notes: script.notes.clone(),
@@ -379,32 +376,16 @@ fn tracepoints<S: FrameStore>(experiment: &Experiment<S>) -> Vec<Tracepoint> {
 /// The symbols of the programs that were named, else of the one that the stub names.
 fn symbols(
     target: &mut RemoteTarget,
-    programs: &[PathBuf],
+    named: &[PathBuf],
     options: &RecordOptions,
 ) -> Result<Symbols, RecordError> {
-    let mut symbols = Symbols::new();
-    if let Some(source) = &options.debug_files {
-        symbols.take_debug_files_from(source.clone());
-    }
-    if let Some(folder) = &options.names_folder {
-        symbols.keep_names_in(folder);
-    }
-    if let Some(rules) = &options.type_rules {
-        symbols.set_type_rules(rules.clone());
-    }
-    symbols.set_redactions(Arc::new(options.redactions.clone()));
-    let named = match programs {
+    let mut symbols = programs::no_symbols(options);
+    let named = match named {
         [] => vec![stub_program(target)?],
-        programs => programs.to_vec(),
+        named => named.to_vec(),
     };
     for (place, path) in named.iter().enumerate() {
-        let failed = |error: &dyn std::fmt::Display| RecordError::Program {
-            path: path.clone(),
-            reason: error.to_string(),
-        };
-        let module = symbols
-            .add_module(path, 0)
-            .map_err(|error| failed(&error))?;
+        let module = programs::add(&mut symbols, path, 0)?;
         let Some(info) = symbols.module(module) else {
             continue;
         };
@@ -415,9 +396,7 @@ fn symbols(
             if let Some(loaded) = loaded_entry(target, pointer)? {
                 let bias = loaded.wrapping_sub(entry);
                 symbols.remove_module(module);
-                symbols
-                    .add_module(path, bias)
-                    .map_err(|error| failed(&error))?;
+                programs::add(&mut symbols, path, bias)?;
             }
         }
     }
@@ -442,58 +421,4 @@ fn loaded_entry(target: &mut RemoteTarget, pointer: u8) -> Result<Option<u64>, R
         let (kind, value) = entry.split_at(usize::from(pointer));
         (order.unsigned(kind) == Some(AT_ENTRY)).then(|| order.unsigned(value))?
     }))
-}
-
-fn resolve(
-    resolver: &mut Resolver,
-    symbols: &Symbols,
-    options: &RecordOptions,
-    observer: &mut dyn Observer,
-) -> Result<Resolution, RecordError> {
-    let resolution = prepare::resolve(resolver, symbols, &options.confirm);
-    if !resolution.excessive.is_empty() {
-        return Err(RecordError::Excessive(resolution.excessive));
-    }
-    // No library comes later.
-    let pending = resolution.pending.iter().map(Pending::as_error);
-    let mut known = HashSet::new();
-    let problems: Vec<ScriptError> = (resolution.problems.iter().cloned())
-        .chain(pending)
-        .filter(|problem| known.insert(problem.to_string()))
-        .collect();
-    if !problems.is_empty() {
-        if !options.keep_going || resolution.placed.is_empty() {
-            return Err(RecordError::Script(problems));
-        }
-        observer.event(RecordEvent::Problems(&problems));
-    }
-    if !resolution.warnings.is_empty() {
-        observer.event(RecordEvent::ResolveWarnings(&resolution.warnings));
-    }
-    Ok(resolution)
-}
-
-/// The smallest set of registers that has all that is collected, and all that expressions read.
-fn register_set(
-    machine: Architecture,
-    definitions: &[TracepointDefinition],
-) -> Option<StandardRegisters> {
-    let asked: Vec<RegisterNumber> = definitions.iter().flat_map(registers::named_by).collect();
-    let sets = StandardRegisters::all(machine);
-    sets.into_iter().find(|set| {
-        let layout = set.layout();
-        asked
-            .iter()
-            .all(|number| layout.by_number(*number).is_some())
-    })
-}
-
-/// The programs, for readers of the file.
-fn modules(symbols: &Symbols) -> Vec<Module> {
-    let modules = symbols.modules().into_iter().map(|module| {
-        let (start, end) = module.range;
-        let build_id = module.build_id.clone().unwrap_or_default();
-        Module::of_file(&module.path, build_id, module.bias, start..end)
-    });
-    modules.collect()
 }

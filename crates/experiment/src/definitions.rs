@@ -1,0 +1,221 @@
+//! An experiment as text, for another program that runs it.
+
+use tracewire_arch::Architecture;
+use tracewire_model::{Address, Tracepoint, TracepointNumber};
+use tracewire_tracefile::{Description, DescriptionParts, LineError, Problem};
+
+/// The longest part that a list of actions is cut into. No line of this text is too long for its reader.
+const MAX_RECORD: usize = 1 << 30;
+
+/// What another program needs to run an experiment and to write its trace file.
+///
+/// The text ([`to_text`](Self::to_text)) has the lines of a trace file's description. Those of tracepoints are as long as they must be: GDB
+/// reads no line of more than 999 bytes, and an expression that walks a container is longer. Two more lines have what no trace file
+/// says: `machine NAME`, and `withholds NUMBER ADDRESS` for a tracepoint whose frames have only the registers that it asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Definitions {
+    /// The machine that the expressions are for.
+    pub architecture: Architecture,
+    /// The registers, the tracepoints, the variables, the size of the buffer in the status, and what else the file says.
+    pub parts: DescriptionParts,
+}
+
+/// Why a text is no experiment.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DefinitionsError {
+    /// A line of a description that cannot be understood.
+    #[error("{0}")]
+    Line(Problem),
+    /// A line of no known kind.
+    #[error(
+        "line {line}: expected a line of a trace file's description, or `machine` or `withholds`"
+    )]
+    Unknown {
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// The name of a machine is missing, or is that of none that is known.
+    #[error("expected `machine NAME`, with a machine that Tracewire knows")]
+    Machine,
+    /// A `withholds` line that does not name a tracepoint of the text.
+    #[error("line {line}: expected `withholds NUMBER ADDRESS`, with a tracepoint of this text")]
+    Withholds {
+        /// Which line, from 1.
+        line: usize,
+    },
+}
+
+impl Definitions {
+    /// The text.
+    ///
+    /// # Errors
+    /// When something other than a tracepoint cannot be said in a line that GDB reads: it will be in the trace file, too.
+    pub fn to_text(&self) -> Result<Vec<u8>, LineError> {
+        let description = Description::build(&DescriptionParts {
+            tracepoints: Vec::new(),
+            ..self.parts.clone()
+        })?;
+        let mut text = format!("machine {}\n", self.architecture.name()).into_bytes();
+        text.extend_from_slice(description.as_bytes());
+        for Tracepoint { definition, .. } in &self.parts.tracepoints {
+            for record in definition.records(None, MAX_RECORD) {
+                text.extend_from_slice(format!("tp {record}\n").as_bytes());
+            }
+            if definition.withholds_registers {
+                let (number, address) = (definition.number, definition.address.0);
+                text.extend_from_slice(format!("withholds {number} {address:x}\n").as_bytes());
+            }
+        }
+        Ok(text)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// When a line is not understood: an experiment is run whole or not at all.
+    pub fn parse(text: &[u8]) -> Result<Self, DefinitionsError> {
+        let mut architecture = None;
+        let mut withholding = Vec::new();
+        let mut description = Vec::with_capacity(text.len());
+        for (place, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let words = std::str::from_utf8(line).unwrap_or_default().trim_end();
+            match words.split_once(' ') {
+                Some(("machine", name)) => {
+                    architecture = Some(name.parse().map_err(|_| DefinitionsError::Machine)?);
+                }
+                Some(("withholds", key)) => {
+                    let line = place + 1;
+                    let key = key_of(key).ok_or(DefinitionsError::Withholds { line })?;
+                    withholding.push((line, key));
+                }
+                _ => description.extend_from_slice(line),
+            }
+        }
+        let description = Description::parse(description);
+        if let Some(problem) = description.problems().first() {
+            return Err(DefinitionsError::Line(problem.clone()));
+        }
+        if let Some(line) = description.unknown_lines().next() {
+            return Err(DefinitionsError::Unknown { line: line.number });
+        }
+        let mut parts = description.parts();
+        for (line, key) in withholding {
+            let mut tracepoints = parts.tracepoints.iter_mut();
+            let named = tracepoints.find(|tracepoint| tracepoint.definition.key() == key);
+            let named = named.ok_or(DefinitionsError::Withholds { line })?;
+            named.definition.withholds_registers = true;
+        }
+        Ok(Self {
+            architecture: architecture.ok_or(DefinitionsError::Machine)?,
+            parts,
+        })
+    }
+}
+
+/// The tracepoint of `NUMBER ADDRESS`.
+fn key_of(text: &str) -> Option<(TracepointNumber, Address)> {
+    let (number, address) = text.split_once(' ')?;
+    let address = u64::from_str_radix(address, 16).ok()?;
+    Some((TracepointNumber(number.parse().ok()?), Address(address)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewire_model::{
+        Action, SourceStrings, Status, StatusFields, StopReason, TracepointDefinition,
+        TracepointKind, VariableDefinition, VariableNumber,
+    };
+
+    use super::*;
+
+    fn definitions() -> Definitions {
+        let definition = TracepointDefinition {
+            number: TracepointNumber(3),
+            address: Address(0x4020_0010),
+            enabled: true,
+            kind: TracepointKind::Trap,
+            step_count: 2,
+            pass_count: 7,
+            condition: Some(vec![0x22, 1, 0x27]),
+            // Longer than any line of a trace file.
+            actions: vec![Action::Expression(vec![0x22; 3000])],
+            step_actions: vec![Action::Memory {
+                base: None,
+                offset: 0x1000,
+                length: 8,
+            }],
+            counting: Default::default(),
+            withholds_registers: true,
+            source: SourceStrings {
+                at: Some("work".to_owned()),
+                commands: vec!["collect *item".to_owned()],
+                ..SourceStrings::default()
+            },
+        };
+        let status = StatusFields {
+            stop_reason: Some(StopReason::NotRun),
+            buffer_size: Some(4096),
+            circular: Some(true),
+            notes: Some("a note".to_owned()),
+            ..StatusFields::default()
+        };
+        Definitions {
+            architecture: Architecture::Aarch64,
+            parts: DescriptionParts {
+                register_block_size: 268,
+                target_xml: Some("<target/>\n".to_owned()),
+                status: Some(Status::from(status)),
+                variables: vec![VariableDefinition {
+                    number: VariableNumber(4),
+                    initial: 5,
+                    builtin: false,
+                    name: "hits".to_owned(),
+                }],
+                tracepoints: vec![Tracepoint {
+                    definition,
+                    usage: None,
+                    served: None,
+                    skipped: 0,
+                    pauses: Vec::new(),
+                }],
+                ..DescriptionParts::default()
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let before = definitions();
+        let text = before.to_text().expect("lines that GDB reads");
+        let after = Definitions::parse(&text).expect("an experiment");
+        assert_eq!(after.architecture, before.architecture);
+        assert_eq!(after.parts.tracepoints, before.parts.tracepoints);
+        assert_eq!(after.parts.variables, before.parts.variables);
+        assert_eq!(after.parts.target_xml, before.parts.target_xml);
+        let fields = |parts: &DescriptionParts| parts.status.clone().map(|status| status.fields);
+        assert_eq!(fields(&after.parts), fields(&before.parts));
+    }
+
+    #[test]
+    fn what_is_no_experiment_is_refused() {
+        let text = definitions().to_text().expect("lines that GDB reads");
+        let text = String::from_utf8(text).expect("UTF-8");
+        let read = |text: String| Definitions::parse(text.as_bytes());
+        let without = text.replacen("machine aarch64\n", "", 1);
+        assert_eq!(read(without), Err(DefinitionsError::Machine));
+        let other = text.replacen("aarch64", "pdp11", 1);
+        assert_eq!(read(other), Err(DefinitionsError::Machine));
+        let nothing = text.replacen("withholds 3", "withholds 4", 1);
+        assert!(matches!(
+            read(nothing),
+            Err(DefinitionsError::Withholds { .. })
+        ));
+        let unknown = format!("{text}what is this\n");
+        assert!(matches!(
+            read(unknown),
+            Err(DefinitionsError::Unknown { .. })
+        ));
+        let wrong = format!("{text}tp T3:zz\n");
+        assert!(matches!(read(wrong), Err(DefinitionsError::Line(_))));
+    }
+}
