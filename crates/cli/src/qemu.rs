@@ -1,16 +1,18 @@
-//! `qemu`: QEMU with the plugin that records what the guest executes.
+//! `qemu`: QEMU with the plugin that records what the guest executes, or what its tracepoints collect.
+
+mod tracepoints;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use tracewire_debuginfo::{Function, Symbols};
 
 use crate::Answer;
-use crate::arguments::parse_address;
+use crate::arguments::{parse_address, parse_size};
 
 pub const HELP: &str = "\
 QEMU runs as its own command line says, and writes each executed instruction with its memory accesses and the registers that it changed. \
@@ -20,57 +22,109 @@ The plugin is libtracewire_qemu_plugin.so, of the crate tracewire-qemu-plugin; i
 
 The file is QEMU4V's text, compressed where its name ends in .zst. What is in it when QEMU is killed can be used.
 
+With -x or -t it runs tracepoints in place of that: conditions are evaluated and values collected inside QEMU, and the guest never stops. \
+The frames are those of `record --upstream` on the same script, in a trace file that GDB opens. The run ends with a pass count, a full buffer or \
+an error, and QEMU with it unless --keep-running is given; or it ends with QEMU. Watches and counts are refused, and so are \
+conditions on eflags of x86, which QEMU does not have while the guest runs.
+
 Examples:
   tracewire qemu -o run.trace -- qemu-system-riscv64 -M virt -nographic -bios firmware.elf
   tracewire qemu --limit 1000000 -o run.trace.zst -- qemu-system-aarch64 -M virt -cpu cortex-a57 -kernel image.elf
   tracewire qemu --elf app.elf --function 'update' --start main -- qemu-system-arm -M lm3s6965evb -kernel app.elf
-  tracewire show run.trace --instruction 0..20";
+  tracewire show run.trace --instruction 0..20
+  tracewire qemu --elf app.elf -x script.gdb -o run.tf -- qemu-system-arm -M lm3s6965evb -kernel app.elf
+  tracewire qemu --elf app.elf -t 'update if size > 64 : $args' -o run.tf -- qemu-system-arm -M lm3s6965evb -kernel app.elf";
 
 /// The plugin's file.
 const PLUGIN: &str = "libtracewire_qemu_plugin.so";
+
+/// The file where none is named.
+const OUTPUT: &str = "qemu.trace";
 
 /// The environment variable that names it.
 const VARIABLE: &str = "TRACEWIRE_QEMU_PLUGIN";
 
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("experiment").args(["scripts", "tracepoints"]).multiple(true))]
 pub struct QemuArguments {
-    /// The file to write; compressed where it ends in .zst
-    #[arg(short, long, value_name = "FILE", default_value = "qemu.trace", value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
+    /// The file to write; compressed where it ends in .zst [default: qemu.trace, with -x or -t qemu.tf]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Run the tracepoints of a file of GDB's commands; may be given several times
+    #[arg(short = 'x', long = "script", value_name = "SCRIPT", requires = "elf", value_hint = ValueHint::FilePath)]
+    pub scripts: Vec<PathBuf>,
+    /// Run a tracepoint: 'LOCATION [if COND] [: LIST]'; may be given several times
+    #[arg(
+        short = 't',
+        long = "tracepoint",
+        value_name = "SPEC",
+        allow_hyphen_values = true,
+        requires = "elf"
+    )]
+    pub tracepoints: Vec<String>,
+    /// How much tracepoints keep: bytes, or with KiB, MiB, GiB [default: 1GiB; with --circular 5MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "experiment")]
+    pub buffer_size: Option<u64>,
+    /// When the buffer is full, let the oldest frames go instead of ending the run
+    #[arg(long, requires = "experiment")]
+    pub circular: bool,
+    /// Set tracepoints at all places of a pattern, even if it has more than 1000
+    #[arg(short, long, requires = "experiment")]
+    pub yes: bool,
     /// Which registers: those that GDB has for the machine, all of QEMU's (slow), or none
-    #[arg(long, value_name = "WHICH", default_value = "standard")]
+    #[arg(
+        long,
+        value_name = "WHICH",
+        default_value = "standard",
+        conflicts_with = "experiment"
+    )]
     pub registers: Registers,
     /// Which memory accesses
-    #[arg(long, value_name = "WHICH", default_value = "on")]
+    #[arg(
+        long,
+        value_name = "WHICH",
+        default_value = "on",
+        conflicts_with = "experiment"
+    )]
     pub memory: Memory,
     /// Leave the text of instructions out
-    #[arg(long)]
+    #[arg(long, conflicts_with = "experiment")]
     pub no_disassembly: bool,
     /// Record only instructions at these addresses; may be repeated
-    #[arg(long, value_name = "FIRST..LAST", value_parser = parse_range)]
+    #[arg(long, value_name = "FIRST..LAST", value_parser = parse_range, conflicts_with = "experiment")]
     pub range: Vec<(u64, u64)>,
     /// Record only instructions of these functions of --elf; may be repeated
-    #[arg(long, value_name = "NAME", requires = "elf")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "elf",
+        conflicts_with = "experiment"
+    )]
     pub function: Vec<String>,
-    /// The guest's program, for names in --function, --start and --stop
+    /// The guest's program, for names in -x, -t, --function, --start and --stop; may be repeated
     #[arg(long, value_name = "ELF", value_hint = ValueHint::FilePath)]
-    pub elf: Option<PathBuf>,
+    pub elf: Vec<PathBuf>,
     /// Record only this cpu; may be repeated
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "experiment")]
     pub cpu: Vec<u32>,
     /// Begin when the instruction at this address or function of --elf executes
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "experiment")]
     pub start: Option<String>,
     /// Begin so many instructions later
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 0,
+        conflicts_with = "experiment"
+    )]
     pub skip: u64,
     /// End after the instruction at this address or the first one of this function of --elf
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "experiment")]
     pub stop: Option<String>,
     /// End after so many instructions
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", conflicts_with = "experiment")]
     pub limit: Option<u64>,
-    /// Let the guest run on after --stop or --limit; else QEMU ends then
+    /// Let the guest run on after --stop, --limit or the run of tracepoints; else QEMU ends then
     #[arg(long)]
     pub keep_running: bool,
     /// The plugin, where it is not found; TRACEWIRE_QEMU_PLUGIN names it too
@@ -110,15 +164,48 @@ fn parse_range(text: &str) -> Result<(u64, u64), String> {
 /// `qemu`.
 pub fn qemu(arguments: &QemuArguments) -> anyhow::Result<Answer> {
     let plugin = find_plugin(arguments.plugin.as_deref())?;
-    let options = options(arguments)?;
-    let output = std::path::absolute(&arguments.output)?;
-    let [qemu, given @ ..] = &arguments.command[..] else {
+    if !(arguments.scripts.is_empty() && arguments.tracepoints.is_empty()) {
+        return tracepoints::run(arguments, plugin);
+    }
+    let shown = (arguments.output.as_deref()).unwrap_or(Path::new(OUTPUT));
+    let output = std::path::absolute(shown)?;
+    let mut all = vec![joined("out=", output.as_os_str())];
+    all.extend(options(arguments)?.into_iter().map(OsString::from));
+    let status = start(plugin, all, &arguments.command)?;
+    let shown = shown.display();
+    let length = output.metadata().map_or(0, |metadata| metadata.len());
+    if length == 0 {
+        if status.success() {
+            message!(
+                "tracewire: nothing was recorded; the plugin sees instructions of QEMU's own emulation (-accel tcg) alone"
+            );
+            return Ok(Answer::No);
+        }
+        bail!("QEMU ended with {status}, and nothing was recorded; what it said is above");
+    }
+    if let Some(signal) = status.signal() {
+        message!(
+            "tracewire: QEMU was killed by signal {signal}; {shown} has what was written before"
+        );
+    }
+    message!(
+        "tracewire: look at it with\n  tracewire info {shown}\n  tracewire show {shown} --instruction 0..20\n  tracewire serve :2345 {shown}"
+    );
+    Ok(Answer::Yes)
+}
+
+/// Runs QEMU with the plugin and its options, to its end.
+fn start(
+    plugin: PathBuf,
+    options: Vec<OsString>,
+    command: &[OsString],
+) -> anyhow::Result<ExitStatus> {
+    let [qemu, given @ ..] = command else {
         bail!("QEMU's command line is missing: tracewire qemu -- qemu-system-...");
     };
     let mut value = OsString::new();
     for (number, part) in std::iter::once(plugin.into_os_string())
-        .chain([joined("out=", output.as_os_str())])
-        .chain(options.into_iter().map(OsString::from))
+        .chain(options)
         .enumerate()
     {
         if number > 0 {
@@ -143,27 +230,7 @@ pub fn qemu(arguments: &QemuArguments) -> anyhow::Result<Answer> {
     // An interrupt from the terminal is QEMU's, which has it too.
     // SAFETY: no function of this program is set.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
-    let status = child.wait()?;
-    let shown = arguments.output.display();
-    let length = output.metadata().map_or(0, |metadata| metadata.len());
-    if length == 0 {
-        if status.success() {
-            message!(
-                "tracewire: nothing was recorded; the plugin sees instructions of QEMU's own emulation (-accel tcg) alone"
-            );
-            return Ok(Answer::No);
-        }
-        bail!("QEMU ended with {status}, and nothing was recorded; what it said is above");
-    }
-    if let Some(signal) = status.signal() {
-        message!(
-            "tracewire: QEMU was killed by signal {signal}; {shown} has what was written before"
-        );
-    }
-    message!(
-        "tracewire: look at it with\n  tracewire info {shown}\n  tracewire show {shown} --instruction 0..20\n  tracewire serve :2345 {shown}"
-    );
-    Ok(Answer::Yes)
+    Ok(child.wait()?)
 }
 
 /// The plugin: the one that is named, else the one beside this program or in a library directory.
@@ -197,16 +264,11 @@ fn options(arguments: &QemuArguments) -> anyhow::Result<Vec<String>> {
     let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
         value().map_or_else(String::new, |value| value.get_name().to_owned())
     };
-    let symbols = match &arguments.elf {
-        None => None,
-        Some(elf) => {
-            let mut symbols = Symbols::new();
-            symbols
-                .add_module(elf, 0)
-                .with_context(|| format!("{} cannot be used", elf.display()))?;
-            Some(symbols)
-        }
-    };
+    let mut symbols = None;
+    for elf in &arguments.elf {
+        (symbols.get_or_insert_with(Symbols::new).add_module(elf, 0))
+            .with_context(|| format!("{} cannot be used", elf.display()))?;
+    }
     let functions = symbols.as_ref().map(Symbols::functions).unwrap_or_default();
     let mut options = vec![
         format!(

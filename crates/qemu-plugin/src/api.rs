@@ -61,6 +61,32 @@ struct MemoryValue {
     high: u64,
 }
 
+/// QEMU's `qemu_plugin_u64`: a number for each cpu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Counter {
+    scoreboard: *mut c_void,
+    offset: usize,
+}
+
+/// `QEMU_PLUGIN_COND_NE`.
+const NOT_EQUAL: c_int = 3;
+
+/// Memory may end at the end of one of these, in bytes.
+const PAGE: u64 = 0x1000;
+
+/// A switch for each cpu, which translated code looks at without a call.
+pub struct Switch(Counter);
+
+// SAFETY: QEMU's functions find the number of a cpu from any thread.
+unsafe impl Send for Switch {}
+
+impl std::fmt::Debug for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Switch")
+    }
+}
+
 /// A number, the id that QEMU gave the plugin.
 pub type Id = u64;
 /// An access, as QEMU describes it to a callback.
@@ -146,6 +172,10 @@ functions! {
     access_is_big: c"qemu_plugin_mem_is_big_endian", fn(AccessInfo) -> bool;
     access_is_store: c"qemu_plugin_mem_is_store", fn(AccessInfo) -> bool;
     access_value: c"qemu_plugin_mem_get_value", fn(AccessInfo) -> MemoryValue;
+    register_instruction_if: c"qemu_plugin_register_vcpu_insn_exec_cond_cb", fn(*mut c_void, InstructionCallback, c_int, c_int, Counter, u64, *mut c_void);
+    new_scoreboard: c"qemu_plugin_scoreboard_new", fn(usize) -> *mut c_void;
+    set_counter: c"qemu_plugin_u64_set", fn(Counter, c_uint, u64);
+    read_memory: c"qemu_plugin_read_memory_vaddr", fn(u64, *mut Array, usize) -> bool;
     registers: c"qemu_plugin_get_registers", fn() -> *mut Array;
     read_register: c"qemu_plugin_read_register", fn(*mut c_void, *mut Array) -> c_int;
     array_new: c"g_byte_array_new", fn() -> *mut Array;
@@ -290,6 +320,44 @@ impl Api {
         }
     }
 
+    /// A switch that is off for all cpus. It lasts as long as QEMU.
+    pub fn new_switch(&self) -> Switch {
+        // SAFETY: it has no condition; the element is a number of 64 bits.
+        let scoreboard = unsafe { (self.functions.new_scoreboard)(size_of::<u64>()) };
+        Switch(Counter {
+            scoreboard,
+            offset: 0,
+        })
+    }
+
+    /// Turns a switch on or off for a cpu.
+    pub fn set_switch(&self, switch: &Switch, cpu: u32, on: bool) {
+        // SAFETY: the scoreboard is QEMU's, which has a number for each of its cpus.
+        unsafe { (self.functions.set_counter)(switch.0, cpu, u64::from(on)) };
+    }
+
+    /// Has a callback called before each execution of an instruction by a cpu whose switch is on, with a number. It may read registers.
+    pub fn on_execution_if(
+        &self,
+        instruction: BlockInstruction,
+        callback: InstructionCallback,
+        switch: &Switch,
+        number: usize,
+    ) {
+        // SAFETY: the instruction is of a block that is being translated; the scoreboard is QEMU's; the number is no pointer for QEMU either.
+        unsafe {
+            (self.functions.register_instruction_if)(
+                instruction.0,
+                callback,
+                CB_R_REGS,
+                NOT_EQUAL,
+                switch.0,
+                0,
+                ptr::without_provenance_mut(number),
+            );
+        }
+    }
+
     /// Has a callback called after each access of an instruction.
     pub fn on_access(
         &self,
@@ -384,6 +452,57 @@ impl Api {
             }
             std::slice::from_raw_parts((*self.scratch).data, (*self.scratch).len as usize)
         }
+    }
+
+    /// Reads memory of the cpu that runs on this thread, as its stub would, up to the first byte that cannot be read. Returns how many bytes
+    /// were read.
+    ///
+    /// # Safety
+    /// The caller is in a callback of a cpu.
+    pub unsafe fn read_memory(&mut self, address: u64, bytes: &mut [u8]) -> usize {
+        // SAFETY: the caller is in the callback.
+        if unsafe { self.read_whole(address, bytes) } {
+            return bytes.len();
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = address.wrapping_add(done as u64);
+            let total = bytes.len();
+            let length = (total - done).min((PAGE - at % PAGE) as usize);
+            let Some(part) = bytes.get_mut(done..done + length) else {
+                break;
+            };
+            // SAFETY: as above.
+            if length == total || !unsafe { self.read_whole(at, part) } {
+                break;
+            }
+            done += length;
+        }
+        done
+    }
+
+    /// Reads memory all of which can be read; false where some cannot.
+    ///
+    /// # Safety
+    /// As [`Api::read_memory`].
+    unsafe fn read_whole(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        if bytes.is_empty() {
+            return true;
+        }
+        // SAFETY: the caller is in a callback, on the thread of the cpu. QEMU sets the size of the array, which is this value's.
+        let read = unsafe {
+            if !(self.functions.read_memory)(address, self.scratch, bytes.len())
+                || (*self.scratch).data.is_null()
+            {
+                return false;
+            }
+            std::slice::from_raw_parts((*self.scratch).data, (*self.scratch).len as usize)
+        };
+        let is_whole = read.len() == bytes.len();
+        if is_whole {
+            bytes.copy_from_slice(read);
+        }
+        is_whole
     }
 }
 

@@ -5,17 +5,21 @@
 //! qemu-system-riscv64 -plugin libtracewire_qemu_plugin.so,out=run.trace,limit=1000000 -kernel firmware.elf
 //! ```
 //!
+//! With `experiment=FILE` it runs tracepoints in place of that ([`tracepoints`]), and writes a trace file.
+//!
 //! `tracewire qemu` starts QEMU with it, and all of Tracewire reads the file. The arguments are those of [`options::Options`].
 //!
 //! The licence is that of QEMU, of whose process the plugin becomes a part.
 
 pub mod api;
+mod cpu_threads;
 mod machine;
 pub mod options;
 mod output;
 mod recorder;
 mod registers;
 mod text;
+mod tracepoints;
 mod written;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -23,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use api::{Api, Id, Info};
+use cpu_threads::SHARED;
 use options::Options;
 use output::{Output, Queue};
 use recorder::{Phase, Recorder, Translated};
@@ -79,6 +84,9 @@ fn install(id: Id, target: &str, arguments: &[String]) -> Result<(), Box<dyn std
     let architecture = machine::architecture(target)
         .ok_or_else(|| format!("the registers of {target} are not known to Tracewire"))?;
     let api = Api::find()?;
+    if let Some(definitions) = &options.experiment {
+        return tracepoints::install(id, architecture, api, &options, definitions);
+    }
     let file = Output::create(&options.out)
         .map_err(|error| format!("{}: {error}", options.out.display()))?;
     let queue = Arc::new(Queue::default());
@@ -110,10 +118,7 @@ extern "C" fn on_cpu(_: Id, _: c_uint) {
         // SAFETY: this is the callback of the cpu.
         let described = unsafe { recorder.api().registers() };
         if recorder.cpu(described) {
-            eprintln!(
-                "tracewire: QEMU runs all cpus on one thread (thread=single or -icount), and does not tell the plugin which of them \
-                 executes: instructions of others are recorded as those of cpu 0; use -accel tcg,thread=multi"
-            );
+            eprintln!("{SHARED}");
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct Options {
     pub limit: Option<u64>,
     /// Whether the guest goes on when the recording has ended.
     pub keep_running: bool,
+    /// The definitions of tracepoints, which then are what is recorded.
+    pub experiment: Option<PathBuf>,
     /// Whether all registers are compared after each instruction, and not only those that its code can write.
     pub compare_all: bool,
 }
@@ -49,7 +51,7 @@ pub enum Registers {
 pub enum OptionError {
     /// No such option.
     #[error(
-        "unknown option {0:?}: there are out registers memory disassembly range cpu start skip stop limit keep-running compare"
+        "unknown option {0:?}: there are out registers memory disassembly range cpu start skip stop limit keep-running experiment compare"
     )]
     Unknown(String),
     /// A value that the option does not have.
@@ -62,6 +64,9 @@ pub enum OptionError {
         /// What it may be.
         expected: &'static str,
     },
+    /// An option that tracepoints do not have.
+    #[error("{0} is for recordings of all instructions, and not with experiment=FILE")]
+    NotWithExperiment(String),
     /// There is no name of a file.
     #[error("out=FILE is missing: the file that the trace is written to")]
     NoFile,
@@ -82,8 +87,10 @@ impl Options {
             stop: None,
             limit: None,
             keep_running: false,
+            experiment: None,
             compare_all: false,
         };
+        let mut other = None;
         for argument in arguments {
             let (name, value) = argument.split_once('=').unwrap_or((argument, "on"));
             let wrong = |expected| OptionError::Value {
@@ -93,6 +100,9 @@ impl Options {
             };
             let address = |text| number(text).ok_or(wrong("an address, such as 0x8000"));
             let count = || number(value).ok_or(wrong("a number"));
+            if !["out", "keep-running", "experiment"].contains(&name) {
+                other.get_or_insert_with(|| name.to_owned());
+            }
             match name {
                 "out" => options.out = PathBuf::from(value),
                 "registers" => {
@@ -136,6 +146,7 @@ impl Options {
                 "keep-running" => {
                     options.keep_running = switch(value).ok_or(wrong("on or off"))?;
                 }
+                "experiment" => options.experiment = Some(PathBuf::from(value)),
                 "compare" => {
                     options.compare_all = match value {
                         "written" => false,
@@ -149,7 +160,10 @@ impl Options {
         if options.out.as_os_str().is_empty() {
             return Err(OptionError::NoFile);
         }
-        Ok(options)
+        match other {
+            Some(name) if options.experiment.is_some() => Err(OptionError::NotWithExperiment(name)),
+            _ => Ok(options),
+        }
     }
 
     /// Whether instructions at an address are recorded.
@@ -205,5 +219,10 @@ mod tests {
             assert!(Options::parse(["out=a", wrong]).is_err(), "{wrong}");
         }
         assert_eq!(Options::parse(["limit=3"]), Err(OptionError::NoFile));
+        let both = Options::parse(["out=a", "limit=3", "experiment=b"]);
+        assert_eq!(
+            both,
+            Err(OptionError::NotWithExperiment("limit".to_owned()))
+        );
     }
 }

@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread::ThreadId;
 
 use tracewire_arch::Architecture;
 use tracewire_model::ByteOrder;
 
 use crate::api::{Access, Api, Block, RegisterHandle};
+use crate::cpu_threads::CpuThreads;
 use crate::machine::{Mode, Peculiarities};
 use crate::options::{Options, Registers};
 use crate::output::{BLOCK, Queue};
@@ -82,8 +82,7 @@ pub struct Recorder {
     reset: Option<u64>,
     known: HashMap<Key, Translated>,
     cpus: Vec<Cpu>,
-    /// The threads that the cpus run on.
-    threads: Vec<ThreadId>,
+    threads: CpuThreads,
     phase: Phase,
     /// Whether the instruction that starts it was there.
     has_started: bool,
@@ -128,7 +127,7 @@ impl Recorder {
             reset: None,
             known: HashMap::new(),
             cpus: Vec::new(),
-            threads: Vec::new(),
+            threads: CpuThreads::default(),
             phase,
             has_started: false,
             skipped: 0,
@@ -159,14 +158,11 @@ impl Recorder {
 
     /// A cpu is made, which has these registers.
     ///
-    /// Returns whether it is the second one on its thread. QEMU then takes the number of the first cpu into code that was translated before
-    /// the second one was there, and callbacks have the wrong number.
+    /// Returns whether its number may be wrong in callbacks ([`CpuThreads::add`]).
     pub fn cpu(&mut self, described: Vec<(RegisterHandle, String)>) -> bool {
-        let thread = std::thread::current().id();
-        let shares = self.threads.contains(&thread);
-        self.threads.push(thread);
+        let shares = self.threads.add();
         if self.set.is_some() {
-            return shares && self.threads.len() == 2;
+            return shares;
         }
         let mode = self.peculiarities.mode.map(|(register, _)| register);
         let set = RegisterSet::new(

@@ -17,7 +17,7 @@ use crate::file::{MAX_DESCRIPTION, OpenError, TraceFile};
 use tracewire_model::{ByteOrder, FrameNumber};
 
 /// What a file is called while it grows, after its name.
-pub(crate) const GROWING: &str = ".recording";
+pub const GROWING: &str = ".recording";
 
 /// How many bytes of frames a batch has, unless its only frame is larger.
 const BATCH: usize = 1 << 20;

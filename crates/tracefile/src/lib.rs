@@ -77,7 +77,7 @@ pub use encode::{EncodeError, FrameEncoder, FrameFormat, MAX_TRACEPOINT_NUMBER};
 pub use file::{MAX_DESCRIPTION, OpenError, TraceFile};
 pub use find::Search;
 #[cfg(target_os = "linux")]
-pub use follow::{Batch, GrowingFile};
+pub use follow::{Batch, GROWING, GrowingFile};
 pub use fraction::{FRACTION, fraction_of, nanoseconds_of};
 pub use frame::{Block, Blocks, Frame};
 pub use index::{Ending, IndexCache, Selection, user_cache};

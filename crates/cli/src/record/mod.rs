@@ -22,8 +22,11 @@ use tracewire_script::{Script, ScriptError};
 use tracewire_tracefile::IndexCache;
 
 pub use live::Live;
-pub use report::{Summary, first_lines, placed, quoted, resolve_warnings, say, warn};
-use report::{Teller, error_words};
+use report::Teller;
+pub use report::{
+    Summary, Tone, error_words, first_lines, placed, quoted, resolve_warnings, say, tell_event,
+    warn,
+};
 use signals::{Signals, Watch};
 
 use crate::Answer;

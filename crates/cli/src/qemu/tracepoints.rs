@@ -1,0 +1,146 @@
+//! Tracepoints inside QEMU: the script is resolved here, and the plugin evaluates and collects.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use tracewire_experiment::Definitions;
+use tracewire_recorder::{BufferSize, Observer, RecordEvent, Recorder};
+use tracewire_tracefile::{GROWING, IndexCache, TraceFile};
+use tracewire_views::words;
+
+use super::{QemuArguments, joined, start};
+use crate::record::{Tone, error_words, read_script, say, tell_event, warn};
+use crate::{Answer, output};
+
+/// The file where none is named.
+const OUTPUT: &str = "qemu.tf";
+
+/// Runs QEMU with tracepoints.
+pub fn run(arguments: &QemuArguments, plugin: PathBuf) -> anyhow::Result<Answer> {
+    let shown = arguments.output.clone().unwrap_or(PathBuf::from(OUTPUT));
+    let out = std::path::absolute(output::check(&shown)?)?;
+    let definitions = define(arguments)?;
+    // The plugin reads it when QEMU starts.
+    let mut file = tempfile::Builder::new()
+        .prefix("tracewire-qemu-")
+        .tempfile()
+        .context("a file for the definitions of tracepoints")?;
+    file.write_all(&definitions.to_text()?)
+        .and_then(|()| file.flush())
+        .with_context(|| file.path().display().to_string())?;
+    let mut options = vec![
+        joined("out=", out.as_os_str()),
+        joined("experiment=", file.path().as_os_str()),
+    ];
+    if arguments.keep_running {
+        options.push(OsString::from("keep-running=on"));
+    }
+    let before = identity(&out);
+    let growing = with_end(&out, GROWING);
+    let growing_before = identity(&growing);
+    let status = start(plugin, options, &arguments.command)?;
+    if let Some(signal) = status.signal() {
+        let left = identity(&growing);
+        if left.is_none() || left == growing_before {
+            bail!(
+                "QEMU was killed by signal {signal}, and left no trace file: the frames of a circular buffer are in its memory"
+            );
+        }
+        // The file is good up to its last frame while it grows.
+        std::fs::rename(&growing, &out).with_context(|| {
+            format!(
+                "{} has the frames, and cannot be renamed",
+                growing.display()
+            )
+        })?;
+        say(format_args!(
+            "QEMU was killed by signal {signal}; {} has what was recorded before",
+            shown.display()
+        ));
+    }
+    let after = identity(&out);
+    if after.is_none() || after == before {
+        bail!("QEMU ended with {status}, and nothing was recorded; what it said is above");
+    }
+    report(&shown, &out)
+}
+
+/// What the plugin needs to run the script.
+fn define(arguments: &QemuArguments) -> anyhow::Result<Definitions> {
+    let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
+    let circular = arguments.circular || script.settings.circular == Some(true);
+    let mut recorder = Recorder::elsewhere(arguments.elf.clone());
+    recorder
+        .buffer(BufferSize::of(&script, arguments.buffer_size, circular))
+        .script(script);
+    if let Some(cache) = IndexCache::of_user() {
+        recorder.keep_names_in(cache.folder());
+    }
+    if arguments.yes {
+        recorder.confirm(|_| true);
+    }
+    (recorder.define(&mut Teller)).map_err(|error| error_words(error, false))
+}
+
+/// Says where tracepoints are, and what is left out.
+struct Teller;
+
+impl Observer for Teller {
+    fn event(&mut self, event: RecordEvent<'_>) {
+        tell_event(event, false, &mut |tone, words| match tone {
+            Tone::Plain => say(words),
+            Tone::Warning => warn(words),
+        });
+    }
+}
+
+/// Which file is at a path; none where there is none.
+fn identity(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let metadata = path.metadata().ok()?;
+    Some((
+        metadata.dev(),
+        metadata.ino(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    ))
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// Says what the file has.
+fn report(shown: &Path, out: &Path) -> anyhow::Result<Answer> {
+    let file = TraceFile::open(out)?;
+    let frames = file.frame_count();
+    let shown = shown.display();
+    let end = file
+        .description()
+        .status()
+        .map_or_else(String::new, |status| {
+            format!(
+                "; the run was {}",
+                tracewire_views::table::stop_words(&(&status.fields).into())
+            )
+        });
+    say(format_args!(
+        "{shown}: {}{end}",
+        words::count(frames, "frame")
+    ));
+    if frames == 0 {
+        say(
+            "no tracepoint was hit; the plugin sees instructions of QEMU's own emulation (-accel tcg) alone",
+        );
+        return Ok(Answer::No);
+    }
+    message!(
+        "tracewire: look at it with\n  tracewire show {shown}\n  tracewire serve :2345 {shown}"
+    );
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,427 @@
+//! The run: what happens at an instruction, and at the end.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use tracewire_arch::{Architecture, RegisterLayout};
+use tracewire_experiment::{
+    AddressForm, DefineError, Definitions, Experiment, FrameStore, Hit, HitHandler, Mechanism,
+    Missing, Options, Outcome, Registers, StartError, StoreError, Target, Unreadable,
+    tell_as_gdb_takes,
+};
+use tracewire_model::{Address, Status, StatusFields, StopReason, Tracepoint, TracepointNumber};
+use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, LineError, WriteError};
+
+use super::buffer::Buffer;
+use super::guest::{GuestCpu, GuestRegisters, RegisterBlock, Sites, Standing};
+use crate::api::{Api, Block, InstructionCallback, RegisterHandle, Switch};
+use crate::cpu_threads::CpuThreads;
+use crate::machine::Peculiarities;
+
+/// Why a run cannot begin.
+#[derive(thiserror::Error, Debug)]
+pub enum BeginError {
+    /// The registers of frames are not known.
+    #[error("the definitions have no good target description: {0}")]
+    Layout(String),
+    /// The experiment refuses a tracepoint.
+    #[error("tracepoint {number}: {source}")]
+    Define {
+        number: TracepointNumber,
+        source: DefineError,
+    },
+    /// A condition needs a register that QEMU does not have while the guest runs.
+    #[error(
+        "tracepoint {number}: its condition reads ${register}, which QEMU does not have while the guest runs"
+    )]
+    Register {
+        number: TracepointNumber,
+        register: &'static str,
+    },
+    /// A definition does not fit the lines of a trace file.
+    #[error(transparent)]
+    Line(#[from] LineError),
+    /// The file cannot be made.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// There is nothing to run.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// A place in the guest's code by its number, which QEMU hands to the callback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place(pub usize);
+
+/// An instruction that may be of interest.
+#[derive(Clone, Copy, Debug)]
+struct Instruction {
+    address: u64,
+    tracepoints: Option<Address>,
+}
+
+/// The experiment, which goes from thread to thread.
+#[derive(Debug)]
+struct Moving(Experiment<Buffer>);
+
+// SAFETY: an experiment shares nothing with others but variables that pads have, and this one has no pads: its target has none. It is
+// used behind a lock.
+unsafe impl Send for Moving {}
+
+/// The run.
+#[derive(Debug)]
+pub struct Tracing {
+    api: Api,
+    architecture: Architecture,
+    /// None when the file is finished.
+    experiment: Option<Moving>,
+    file: FileParts,
+    sites: Sites,
+    registers: GuestRegisters,
+    block: RegisterBlock,
+    threads: CpuThreads,
+    instructions: Vec<Instruction>,
+    places: HashMap<u64, Place>,
+    /// What has QEMU call at each instruction of a cpu that steps; none where no tracepoint steps.
+    steps: Option<Switch>,
+    /// Which cpus step.
+    stepping: Vec<bool>,
+    /// When the last hit was.
+    time: u64,
+    out: PathBuf,
+    keep_running: bool,
+}
+
+/// What the file says beside its frames.
+#[derive(Debug)]
+struct FileParts {
+    layout: RegisterLayout,
+    /// All but the tracepoints, the variables and the status.
+    parts: DescriptionParts,
+    settings: StatusFields,
+}
+
+/// A file that is finished.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its name.
+    pub out: PathBuf,
+    /// How many frames it has.
+    pub frames: u64,
+    /// What could not be read.
+    pub missing: Vec<(TracepointNumber, Missing)>,
+    /// Why it could not be written.
+    pub fault: Option<String>,
+}
+
+impl Tracing {
+    /// Makes the file, and begins the run.
+    pub fn begin(
+        api: Api,
+        definitions: Definitions,
+        out: &Path,
+        keep_running: bool,
+    ) -> Result<Self, BeginError> {
+        let Definitions {
+            architecture,
+            mut parts,
+        } = definitions;
+        let xml = parts.target_xml.as_deref().unwrap_or_default();
+        let layout =
+            RegisterLayout::parse(xml).map_err(|error| BeginError::Layout(error.to_string()))?;
+        let tracepoints = std::mem::take(&mut parts.tracepoints);
+        let variables = std::mem::take(&mut parts.variables);
+        let settings = parts
+            .status
+            .take()
+            .map_or_else(StatusFields::default, |status| status.fields);
+        let file = FileParts {
+            layout,
+            parts,
+            settings,
+        };
+        let order = architecture.byte_order();
+        let first = file.description(
+            tracepoints.clone(),
+            variables.clone(),
+            StatusFields {
+                stop_reason: Some(StopReason::NotRun),
+                ..StatusFields::default()
+            },
+        )?;
+        let format = FrameFormat {
+            byte_order: order,
+            register_block_size: file.layout.size(),
+        };
+        check_conditions(architecture, &file.layout, &tracepoints)?;
+        let (size, circular) = (file.settings.buffer_size, file.settings.circular);
+        let buffer = Buffer::create(out, size, circular == Some(true), &first, order)?;
+        let mut experiment = Experiment::new(
+            Options {
+                format,
+                stamp: true,
+                registers: Registers::Asked,
+                unreadable: Unreadable::Missing,
+            },
+            buffer,
+        );
+        experiment.set_mechanism(Mechanism::Trap);
+        experiment.set_register_layout(file.layout.clone());
+        let bits = file
+            .layout
+            .program_counter()
+            .map_or(64, |counter| counter.bits);
+        experiment.set_address_form(AddressForm::of_machine(Some(architecture), bits));
+        for variable in variables {
+            experiment.define_variable(variable);
+        }
+        let mut sites = Sites::new(&file.layout);
+        let has_steps = (tracepoints.iter()).any(|one| one.definition.step_count > 0);
+        if let Err(error) = start(&mut experiment, tracepoints, &mut sites) {
+            experiment.into_store().discard();
+            return Err(error);
+        }
+        let mut tracing = Self {
+            registers: GuestRegisters::new(file.layout.clone(), order),
+            steps: has_steps.then(|| api.new_switch()),
+            api,
+            architecture,
+            experiment: None,
+            file,
+            sites,
+            block: RegisterBlock::default(),
+            threads: CpuThreads::default(),
+            instructions: Vec::new(),
+            places: HashMap::new(),
+            stepping: Vec::new(),
+            time: 0,
+            out: out.to_owned(),
+            keep_running,
+        };
+        // Only a file that is left behind says so.
+        let left = tracing.file.description_of(&experiment, |status| {
+            status.running = false;
+            status.stop_reason = Some(StopReason::Unknown);
+            status.frames = None;
+            status.frames_created = None;
+            status.buffer_free = None;
+        });
+        let described = left
+            .map_err(BeginError::from)
+            .and_then(|description| Ok(experiment.store().describe(&description)?));
+        if let Err(error) = described {
+            experiment.into_store().discard();
+            return Err(error);
+        }
+        tracing.experiment = Some(Moving(experiment));
+        Ok(tracing)
+    }
+
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// Whether the guest goes on when the run has ended.
+    pub fn keeps_running(&self) -> bool {
+        self.keep_running
+    }
+
+    /// A cpu is made, which has these registers. Returns whether its number may be wrong in callbacks.
+    pub fn cpu(&mut self, described: Vec<(RegisterHandle, String)>) -> bool {
+        self.registers.find(self.architecture, &described);
+        self.threads.add()
+    }
+
+    /// A block is translated: instructions with tracepoints have the callback, and others where a cpu that steps may come to them.
+    pub fn translate(&mut self, block: Block, callback: InstructionCallback) {
+        for instruction in self.api.instructions(block) {
+            let address = self.sites.in_guest(self.api.address(instruction));
+            let tracepoints = self.sites.tracepoints_at(address);
+            if tracepoints.is_none() && self.steps.is_none() {
+                continue;
+            }
+            let instructions = &mut self.instructions;
+            let Place(number) = *self.places.entry(address).or_insert_with(|| {
+                instructions.push(Instruction {
+                    address,
+                    tracepoints,
+                });
+                Place(instructions.len() - 1)
+            });
+            match &self.steps {
+                Some(switch) if tracepoints.is_none() => {
+                    self.api
+                        .on_execution_if(instruction, callback, switch, number);
+                }
+                _ => self.api.on_execution(instruction, callback, true, number),
+            }
+        }
+    }
+
+    /// A cpu is about to execute an instruction. Returns whether the run goes on.
+    ///
+    /// # Safety
+    /// The caller is in the callback of the cpu, which reads registers.
+    pub unsafe fn reach(&mut self, cpu: u32, place: Place) -> bool {
+        let Some(Moving(experiment)) = &mut self.experiment else {
+            return false;
+        };
+        let Some(Instruction {
+            address,
+            tracepoints,
+        }) = self.instructions.get(place.0).copied()
+        else {
+            return true;
+        };
+        let number = cpu as usize;
+        if self.stepping.len() <= number {
+            self.stepping.resize(number + 1, false);
+        }
+        let steps = self.stepping[number];
+        self.time = self.time.max(self.sites.now());
+        self.block.forget();
+        let standing = Standing {
+            cpu,
+            address,
+            time: self.time,
+        };
+        // SAFETY: the caller is in the callback, and the value is used here alone.
+        let mut thread = unsafe {
+            GuestCpu::of_callback(
+                &mut self.api,
+                &self.registers,
+                &mut self.block,
+                &self.sites,
+                standing,
+            )
+        };
+        let mut outcome = Outcome {
+            step: false,
+            run_ended: false,
+        };
+        if steps {
+            let at = tracepoints.unwrap_or(Address(address));
+            outcome = experiment.hit(Hit::Step(at), &mut thread);
+        }
+        if let Some(tracepoints) = tracepoints
+            && !outcome.run_ended
+        {
+            outcome = experiment.hit(Hit::Tracepoint(tracepoints), &mut thread);
+        }
+        if outcome.step != steps {
+            self.stepping[number] = outcome.step;
+            if let Some(switch) = &self.steps {
+                self.api.set_switch(switch, cpu, outcome.step);
+            }
+        }
+        !outcome.run_ended
+    }
+
+    /// Ends the run, with these words where it goes on, and finishes the file. None where that was done before.
+    pub fn finish(&mut self, words: Option<&str>) -> Option<Finished> {
+        let Moving(mut experiment) = self.experiment.take()?;
+        let now = self.time.max(self.sites.now());
+        let words = words.map(str::to_owned);
+        let stopped = experiment.stop(&mut self.sites, StopReason::Command, words, now);
+        debug_assert!(stopped.is_ok(), "{stopped:?}");
+        let missing = (experiment.tracepoints())
+            .map(|one| (one.definition().number, one.missing()))
+            .filter(|(_, missing)| missing.count > 0);
+        let missing = missing.collect();
+        let frames = experiment.buffer().frames();
+        let description = self.file.description_of(&experiment, |_| {});
+        let finished = match description {
+            Ok(description) => {
+                (experiment.into_store().finish(&description)).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        Some(Finished {
+            out: self.out.clone(),
+            frames,
+            missing,
+            fault: finished.err(),
+        })
+    }
+}
+
+/// Defines the tracepoints, and starts the run.
+fn start(
+    experiment: &mut Experiment<Buffer>,
+    tracepoints: Vec<Tracepoint>,
+    sites: &mut Sites,
+) -> Result<(), BeginError> {
+    for Tracepoint { definition, .. } in tracepoints {
+        let number = definition.number;
+        (experiment.define(definition)).map_err(|source| BeginError::Define { number, source })?;
+    }
+    let now = sites.now();
+    Ok(experiment.start(sites, now)?)
+}
+
+/// Refuses conditions that could not be evaluated at any hit.
+fn check_conditions(
+    architecture: Architecture,
+    layout: &RegisterLayout,
+    tracepoints: &[Tracepoint],
+) -> Result<(), BeginError> {
+    for register in Peculiarities::of(architecture).unavailable {
+        let Some(described) = layout.by_name(register) else {
+            continue;
+        };
+        for Tracepoint { definition, .. } in tracepoints {
+            // One that is none is refused where it is defined.
+            let condition = definition.condition.as_deref();
+            let program = condition.and_then(|code| tracewire_agent_expr::verify(code).ok());
+            if program.is_some_and(|program| program.registers().contains(&described.number.0)) {
+                let number = definition.number;
+                return Err(BeginError::Register { number, register });
+            }
+        }
+    }
+    Ok(())
+}
+
+impl FileParts {
+    /// The description as the run is, with the status changed.
+    fn description_of(
+        &self,
+        experiment: &Experiment<Buffer>,
+        change: impl FnOnce(&mut StatusFields),
+    ) -> Result<Description, LineError> {
+        let mut status = experiment.status();
+        let is_over = !status.running;
+        change(&mut status);
+        let tracepoints = experiment.tracepoints().map(|one| Tracepoint {
+            definition: one.definition().clone(),
+            usage: is_over.then(|| one.usage()),
+            served: None,
+            skipped: 0,
+            pauses: Vec::new(),
+        });
+        let variables = experiment.variables().cloned().collect();
+        self.description(tracepoints.collect(), variables, status)
+    }
+
+    fn description(
+        &self,
+        mut tracepoints: Vec<Tracepoint>,
+        variables: Vec<tracewire_model::VariableDefinition>,
+        mut status: StatusFields,
+    ) -> Result<Description, LineError> {
+        tell_as_gdb_takes(&mut tracepoints, &self.layout);
+        status.notes.clone_from(&self.settings.notes);
+        status.user.clone_from(&self.settings.user);
+        status.disconnected = self.settings.disconnected;
+        Description::build(&DescriptionParts {
+            register_block_size: self.layout.size(),
+            status: Some(Status::from(status)),
+            variables,
+            tracepoints,
+            ..self.parts.clone()
+        })
+    }
+}
