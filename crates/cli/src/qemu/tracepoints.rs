@@ -10,10 +10,9 @@ use anyhow::{Context, bail};
 use tracewire_experiment::Definitions;
 use tracewire_recorder::{BufferSize, Observer, RecordEvent, Recorder};
 use tracewire_tracefile::{GROWING, IndexCache, TraceFile};
-use tracewire_views::words;
 
 use super::{QemuArguments, joined, start};
-use crate::record::{Tone, error_words, read_script, say, tell_event, warn};
+use crate::record::{Tone, error_words, quoted, read_script, say, tell_event, warn};
 use crate::{Answer, output};
 
 /// The file where none is named.
@@ -119,28 +118,19 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 fn report(shown: &Path, out: &Path) -> anyhow::Result<Answer> {
     let file = TraceFile::open(out)?;
     let frames = file.frame_count();
-    let shown = shown.display();
-    let end = file
-        .description()
-        .status()
-        .map_or_else(String::new, |status| {
-            format!(
-                "; the run was {}",
-                tracewire_views::table::stop_words(&(&status.fields).into())
-            )
-        });
-    say(format_args!(
-        "{shown}: {}{end}",
-        words::count(frames, "frame")
-    ));
+    if let Some(status) = file.description().status() {
+        let words = tracewire_views::table::stop_words(&(&status.fields).into());
+        say(format_args!("the run was {words}"));
+    }
     if frames == 0 {
         say(
             "no tracepoint was hit; the plugin sees instructions of QEMU's own emulation (-accel tcg) alone",
         );
         return Ok(Answer::No);
     }
+    let shown = quoted(shown);
     message!(
-        "tracewire: look at it with\n  tracewire show {shown}\n  tracewire serve :2345 {shown}"
+        "tracewire: look at it with\n  tracewire show {shown}\n  tracewire show {shown} --gdb > run.gdb && gdb-multiarch -x run.gdb"
     );
     Ok(Answer::Yes)
 }

@@ -2,6 +2,7 @@
 
 mod log;
 mod stub;
+mod tracepoints;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
