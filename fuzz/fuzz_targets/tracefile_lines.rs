@@ -1,15 +1,16 @@
 //! The texts of a trace file's description, each by itself: status, tracepoint pieces, variables, actions, modules and
-//! the target description. What is understood is printed so that it is understood as the same.
+//! the target description, and definitions of an experiment. What is understood is printed so that it is understood as the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tracewire_tracefile::Module;
 use tracewire_arch::RegisterLayout;
+use tracewire_experiment::Definitions;
 use tracewire_model::{Action, DefinitionRecord, Status, VariableDefinition};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (kind, bytes) = input;
-    match kind % 6 {
+    match kind % 7 {
         0 => {
             if let Ok(status) = Status::parse(bytes) {
                 let printed = status.to_string();
@@ -38,6 +39,18 @@ fuzz_target!(|input: (u8, &[u8])| {
         }
         4 => {
             let _ = Module::parse(bytes);
+        }
+        5 => {
+            if let Ok(definitions) = Definitions::parse(bytes)
+                && let Ok(text) = definitions.to_text()
+            {
+                let told = |of: &Definitions| {
+                    let tracepoints = of.parts.tracepoints.iter();
+                    tracepoints.map(|one| one.definition.clone()).collect::<Vec<_>>()
+                };
+                let again = Definitions::parse(&text).map(|again| told(&again));
+                assert_eq!(again, Ok(told(&definitions)));
+            }
         }
         _ => {
             if let Ok(text) = std::str::from_utf8(bytes)

@@ -123,9 +123,15 @@ fn report(shown: &Path, out: &Path) -> anyhow::Result<Answer> {
         say(format_args!("the run was {words}"));
     }
     if frames == 0 {
-        say(
-            "no tracepoint was hit; the plugin sees instructions of QEMU's own emulation (-accel tcg) alone",
-        );
+        let tracepoints = file.description().tracepoints().iter();
+        let hits: u64 = (tracepoints.filter_map(|tracepoint| tracepoint.usage))
+            .map(|usage| usage.hits)
+            .sum();
+        if hits == 0 {
+            say(
+                "no hit was collected; the plugin sees instructions of QEMU's own emulation (-accel tcg) alone",
+            );
+        }
         return Ok(Answer::No);
     }
     let shown = quoted(shown);
