@@ -24,7 +24,7 @@ The file is QEMU4V's text, compressed where its name ends in .zst. What is in it
 
 With -x or -t it runs tracepoints in place of that: conditions are evaluated and values collected inside QEMU, and the guest never stops. \
 The frames are those of `record --upstream` on the same script, in a trace file that GDB opens. The run ends with a pass count, a full buffer or \
-an error, and QEMU with it unless --keep-running is given; or it ends with QEMU. Watches and counts are refused, and so are \
+an error, and QEMU with it unless --keep-running is given; or it ends with QEMU. Watches are refused, and so are \
 conditions on eflags of x86, which QEMU does not have while the guest runs.
 
 Examples:

@@ -36,12 +36,9 @@ pub fn define(
         .collect();
     for definition in &definitions {
         let number = definition.number;
-        let refused = |reason| RecordError::Elsewhere { number, reason };
         if definition.source.watch.is_some() {
-            return Err(refused("memory cannot be watched there"));
-        }
-        if !definition.source.counts.is_empty() || !definition.counting.is_empty() {
-            return Err(refused("hits cannot be counted there, but only collected"));
+            let reason = "memory cannot be watched there";
+            return Err(RecordError::Elsewhere { number, reason });
         }
         Experiment::<Buffer>::verify(definition)
             .map_err(|source| RecordError::Define { number, source })?;

@@ -127,6 +127,14 @@ fn report(shown: &Path, out: &Path) -> anyhow::Result<Answer> {
         let hits: u64 = (tracepoints.filter_map(|tracepoint| tracepoint.usage))
             .map(|usage| usage.hits)
             .sum();
+        let has_counts = !file.description().aggregates().is_empty();
+        if hits > 0 && has_counts {
+            message!(
+                "tracewire: look at it with\n  tracewire show {} --aggregates",
+                quoted(shown)
+            );
+            return Ok(Answer::Yes);
+        }
         if hits == 0 {
             say(
                 "no hit was collected; the plugin sees instructions of QEMU's own emulation (-accel tcg) alone",

@@ -9,7 +9,10 @@ use tracewire_experiment::{
     Missing, Options, Outcome, Registers, StartError, StoreError, Target, Unreadable,
     tell_as_gdb_takes,
 };
-use tracewire_model::{Address, Status, StatusFields, StopReason, Tracepoint, TracepointNumber};
+use tracewire_model::{
+    Address, AggregateKey, AggregateTable, Status, StatusFields, StopReason, Tracepoint,
+    TracepointNumber,
+};
 use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, LineError, WriteError};
 
 use super::buffer::Buffer;
@@ -17,6 +20,9 @@ use super::guest::{GuestCpu, GuestRegisters, RegisterBlock, Sites, Standing};
 use crate::api::{Api, Block, InstructionCallback, RegisterHandle, Switch};
 use crate::cpu_threads::CpuThreads;
 use crate::machine::Peculiarities;
+
+/// How old counts in the growing file are at most, in microseconds, while there are hits.
+const DESCRIBED_AFTER: u64 = 1_000_000;
 
 /// Why a run cannot begin.
 #[derive(thiserror::Error, Debug)]
@@ -91,6 +97,10 @@ pub struct Tracing {
     stepping: Vec<bool>,
     /// When the last hit was.
     time: u64,
+    /// Whether something is counted, so that the growing file is described again now and then.
+    counts: bool,
+    /// When that was.
+    described: u64,
     out: PathBuf,
     keep_running: bool,
 }
@@ -151,6 +161,7 @@ impl Tracing {
                 stop_reason: Some(StopReason::NotRun),
                 ..StatusFields::default()
             },
+            Vec::new(),
         )?;
         let format = FrameFormat {
             byte_order: order,
@@ -179,6 +190,7 @@ impl Tracing {
             experiment.define_variable(variable);
         }
         let mut sites = Sites::new(&file.layout);
+        let counts = (tracepoints.iter()).any(|one| !one.definition.counting.is_empty());
         let has_steps = (tracepoints.iter()).any(|one| one.definition.step_count > 0);
         if let Err(error) = start(&mut experiment, tracepoints, &mut sites) {
             experiment.into_store().discard();
@@ -198,21 +210,12 @@ impl Tracing {
             places: HashMap::new(),
             stepping: Vec::new(),
             time: 0,
+            counts,
+            described: 0,
             out: out.to_owned(),
             keep_running,
         };
-        // Only a file that is left behind says so.
-        let left = tracing.file.description_of(&experiment, |status| {
-            status.running = false;
-            status.stop_reason = Some(StopReason::Unknown);
-            status.frames = None;
-            status.frames_created = None;
-            status.buffer_free = None;
-        });
-        let described = left
-            .map_err(BeginError::from)
-            .and_then(|description| Ok(experiment.store().describe(&description)?));
-        if let Err(error) = described {
+        if let Err(error) = tracing.file.describe(&mut experiment) {
             experiment.into_store().discard();
             return Err(error);
         }
@@ -311,6 +314,11 @@ impl Tracing {
         {
             outcome = experiment.hit(Hit::Tracepoint(tracepoints), &mut thread);
         }
+        if self.counts && self.time.saturating_sub(self.described) >= DESCRIBED_AFTER {
+            self.described = self.time;
+            // Where the disk is full, the counts of before stay until the end.
+            let _ = self.file.describe(experiment);
+        }
         if outcome.step != steps {
             self.stepping[number] = outcome.step;
             if let Some(switch) = &self.steps {
@@ -386,6 +394,18 @@ fn check_conditions(
 }
 
 impl FileParts {
+    /// Describes the growing file, in the words of one that is left behind.
+    fn describe(&self, experiment: &mut Experiment<Buffer>) -> Result<(), BeginError> {
+        let description = self.description_of(experiment, |status| {
+            status.running = false;
+            status.stop_reason = Some(StopReason::Unknown);
+            status.frames = None;
+            status.frames_created = None;
+            status.buffer_free = None;
+        })?;
+        Ok(experiment.store().describe(&description)?)
+    }
+
     /// The description as the run is, with the status changed.
     fn description_of(
         &self,
@@ -402,8 +422,15 @@ impl FileParts {
             skipped: 0,
             pauses: Vec::new(),
         });
+        let aggregates = experiment.aggregates().into_iter();
+        let aggregates = aggregates.map(|(number, one, table)| ((number, one.index), table));
         let variables = experiment.variables().cloned().collect();
-        self.description(tracepoints.collect(), variables, status)
+        self.description(
+            tracepoints.collect(),
+            variables,
+            status,
+            aggregates.collect(),
+        )
     }
 
     fn description(
@@ -411,6 +438,7 @@ impl FileParts {
         mut tracepoints: Vec<Tracepoint>,
         variables: Vec<tracewire_model::VariableDefinition>,
         mut status: StatusFields,
+        aggregates: Vec<(AggregateKey, AggregateTable)>,
     ) -> Result<Description, LineError> {
         tell_as_gdb_takes(&mut tracepoints, &self.layout);
         status.notes.clone_from(&self.settings.notes);
@@ -421,6 +449,7 @@ impl FileParts {
             status: Some(Status::from(status)),
             variables,
             tracepoints,
+            aggregates,
             ..self.parts.clone()
         })
     }

@@ -1,5 +1,9 @@
 //! An experiment as text, for another program that runs it.
 
+mod counting;
+
+use std::collections::HashMap;
+
 use tracewire_arch::Architecture;
 use tracewire_model::{Address, Tracepoint, TracepointNumber};
 use tracewire_tracefile::{Description, DescriptionParts, LineError, Problem};
@@ -10,8 +14,9 @@ const MAX_RECORD: usize = 1 << 30;
 /// What another program needs to run an experiment and to write its trace file.
 ///
 /// The text ([`to_text`](Self::to_text)) has the lines of a trace file's description. Those of tracepoints are as long as they must be: GDB
-/// reads no line of more than 999 bytes, and an expression that walks a container is longer. Two more lines have what no trace file
-/// says: `machine NAME`, and `withholds NUMBER ADDRESS` for a tracepoint whose frames have only the registers that it asks for.
+/// reads no line of more than 999 bytes, and an expression that walks a container is longer. Three more lines have what no trace file
+/// says: `machine NAME`; `withholds NUMBER ADDRESS` for a tracepoint whose frames have only the registers that it asks for; and
+/// `counting NUMBER ADDRESS WORDS` for what a tracepoint counts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Definitions {
     /// The machine that the expressions are for.
@@ -28,7 +33,7 @@ pub enum DefinitionsError {
     Line(Problem),
     /// A line of no known kind.
     #[error(
-        "line {line}: expected a line of a trace file's description, or `machine` or `withholds`"
+        "line {line}: expected a line of a trace file's description, or `machine`, `withholds` or `counting`"
     )]
     Unknown {
         /// Which line, from 1.
@@ -37,9 +42,11 @@ pub enum DefinitionsError {
     /// The name of a machine is missing, or is that of none that is known.
     #[error("expected `machine NAME`, with a machine that Tracewire knows")]
     Machine,
-    /// A `withholds` line that does not name a tracepoint of the text.
-    #[error("line {line}: expected `withholds NUMBER ADDRESS`, with a tracepoint of this text")]
-    Withholds {
+    /// A `withholds` or `counting` line that does not follow its grammar, or does not name a tracepoint of the text.
+    #[error(
+        "line {line}: expected `withholds NUMBER ADDRESS` or `counting NUMBER ADDRESS WORDS`, with a tracepoint of this text"
+    )]
+    Tracepoint {
         /// Which line, from 1.
         line: usize,
     },
@@ -61,9 +68,14 @@ impl Definitions {
             for record in definition.records(None, MAX_RECORD) {
                 text.extend_from_slice(format!("tp {record}\n").as_bytes());
             }
+            let (number, address) = (definition.number, definition.address.0);
             if definition.withholds_registers {
-                let (number, address) = (definition.number, definition.address.0);
                 text.extend_from_slice(format!("withholds {number} {address:x}\n").as_bytes());
+            }
+            if !definition.counting.is_empty() {
+                let words = counting::words(&definition.counting);
+                let line = format!("counting {number} {address:x} {words}\n");
+                text.extend_from_slice(line.as_bytes());
             }
         }
         Ok(text)
@@ -75,7 +87,8 @@ impl Definitions {
     /// When a line is not understood: an experiment is run whole or not at all.
     pub fn parse(text: &[u8]) -> Result<Self, DefinitionsError> {
         let mut architecture = None;
-        let mut withholding = Vec::new();
+        // The lines of tracepoints, which are known when all are read.
+        let mut own = Vec::new();
         let mut description = Vec::with_capacity(text.len());
         for (place, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
             let words = std::str::from_utf8(line).unwrap_or_default().trim_end();
@@ -83,10 +96,8 @@ impl Definitions {
                 Some(("machine", name)) => {
                     architecture = Some(name.parse().map_err(|_| DefinitionsError::Machine)?);
                 }
-                Some(("withholds", key)) => {
-                    let line = place + 1;
-                    let key = key_of(key).ok_or(DefinitionsError::Withholds { line })?;
-                    withholding.push((line, key));
+                Some((kind @ ("withholds" | "counting"), rest)) => {
+                    own.push((place + 1, kind, rest))
                 }
                 _ => description.extend_from_slice(line),
             }
@@ -99,11 +110,26 @@ impl Definitions {
             return Err(DefinitionsError::Unknown { line: line.number });
         }
         let mut parts = description.parts();
-        for (line, key) in withholding {
-            let mut tracepoints = parts.tracepoints.iter_mut();
-            let named = tracepoints.find(|tracepoint| tracepoint.definition.key() == key);
-            let named = named.ok_or(DefinitionsError::Withholds { line })?;
-            named.definition.withholds_registers = true;
+        let places: HashMap<_, _> = (parts.tracepoints.iter().zip(0..))
+            .map(|(tracepoint, place)| (tracepoint.definition.key(), place))
+            .collect();
+        for (line, kind, rest) in own {
+            let mut add = || {
+                let mut words = rest.splitn(3, ' ');
+                let key = key_of(words.next()?, words.next()?)?;
+                let tracepoint = parts.tracepoints.get_mut(*places.get(&key)?)?;
+                let definition = &mut tracepoint.definition;
+                match (kind, words.next()) {
+                    ("withholds", None) => definition.withholds_registers = true,
+                    ("counting", Some(words)) => {
+                        let aggregates: Vec<_> = definition.source.aggregates().collect();
+                        definition.counting = counting::parse(words, &aggregates)?;
+                    }
+                    _ => return None,
+                }
+                Some(())
+            };
+            add().ok_or(DefinitionsError::Tracepoint { line })?;
         }
         Ok(Self {
             architecture: architecture.ok_or(DefinitionsError::Machine)?,
@@ -112,9 +138,8 @@ impl Definitions {
     }
 }
 
-/// The tracepoint of `NUMBER ADDRESS`.
-fn key_of(text: &str) -> Option<(TracepointNumber, Address)> {
-    let (number, address) = text.split_once(' ')?;
+/// The tracepoint of a number and an address.
+fn key_of(number: &str, address: &str) -> Option<(TracepointNumber, Address)> {
     let address = u64::from_str_radix(address, 16).ok()?;
     Some((TracepointNumber(number.parse().ok()?), Address(address)))
 }
@@ -122,11 +147,23 @@ fn key_of(text: &str) -> Option<(TracepointNumber, Address)> {
 #[cfg(test)]
 mod tests {
     use tracewire_model::{
-        Action, SourceStrings, Status, StatusFields, StopReason, TracepointDefinition,
-        TracepointKind, VariableDefinition, VariableNumber,
+        Action, Aggregate, AggregateFunction, CallPart, Counted, Counting, KeyKind, Operand,
+        SourceStrings, Status, StatusFields, StopReason, TracepointDefinition, TracepointKind,
+        VariableDefinition, VariableNumber,
     };
 
     use super::*;
+
+    fn aggregate() -> Aggregate {
+        Aggregate {
+            index: 2,
+            text: "sum(n) by name".to_owned(),
+            function: AggregateFunction::Sum,
+            is_unsigned: false,
+            is_time: true,
+            keys: vec![KeyKind::Text],
+        }
+    }
 
     fn definitions() -> Definitions {
         let definition = TracepointDefinition {
@@ -144,11 +181,33 @@ mod tests {
                 offset: 0x1000,
                 length: 8,
             }],
-            counting: Default::default(),
+            counting: Counting {
+                call: CallPart::Begin { is_loop: true },
+                condition: Some(vec![0x22, 0, 0x27]),
+                captures: vec![
+                    Operand::Number(vec![0x22, 9, 0x27]),
+                    Operand::Text {
+                        address: vec![0x22, 8, 0x27],
+                        length: Some(vec![0x22, 7, 0x27]),
+                    },
+                ],
+                aggregates: vec![Counted {
+                    keys: vec![Operand::Captured {
+                        at: 1,
+                        is_text: true,
+                    }],
+                    value: Some(Operand::Text {
+                        address: vec![0x22, 6, 0x27],
+                        length: None,
+                    }),
+                    aggregate: aggregate(),
+                }],
+            },
             withholds_registers: true,
             source: SourceStrings {
                 at: Some("work".to_owned()),
                 commands: vec!["collect *item".to_owned()],
+                counts: vec![aggregate().to_string()],
                 ..SourceStrings::default()
             },
         };
@@ -206,10 +265,20 @@ mod tests {
         let other = text.replacen("aarch64", "pdp11", 1);
         assert_eq!(read(other), Err(DefinitionsError::Machine));
         let nothing = text.replacen("withholds 3", "withholds 4", 1);
-        assert!(matches!(
-            read(nothing),
-            Err(DefinitionsError::Withholds { .. })
-        ));
+        for wrong in [
+            nothing,
+            text.replacen("count=2:", "count=3:", 1),
+            text.replacen("keep=n", "keep=x", 1),
+            text.replacen("call=loop", "call=often", 1),
+            text.replacen("withholds 3 ", "withholds 3 z", 1),
+        ] {
+            assert_ne!(wrong, text);
+            let refused = read(wrong);
+            assert!(
+                matches!(refused, Err(DefinitionsError::Tracepoint { .. })),
+                "{refused:?}"
+            );
+        }
         let unknown = format!("{text}what is this\n");
         assert!(matches!(
             read(unknown),
