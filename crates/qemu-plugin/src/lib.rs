@@ -5,7 +5,7 @@
 //! qemu-system-riscv64 -plugin libtracewire_qemu_plugin.so,out=run.trace,limit=1000000 -kernel firmware.elf
 //! ```
 //!
-//! With `experiment=FILE` it runs tracepoints in place of that ([`tracepoints`]), and writes a trace file.
+//! With `experiment=FILE` it runs the tracepoints of that file in place of that, and writes a trace file.
 //!
 //! `tracewire qemu` starts QEMU with it, and all of Tracewire reads the file. The arguments are those of [`options::Options`].
 //!

@@ -146,6 +146,9 @@ fn key_of(number: &str, address: &str) -> Option<(TracepointNumber, Address)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
     use tracewire_model::{
         Action, Aggregate, AggregateFunction, CallPart, Counted, Counting, KeyKind, Operand,
         SourceStrings, Status, StatusFields, StopReason, TracepointDefinition, TracepointKind,
@@ -253,6 +256,32 @@ mod tests {
         assert_eq!(after.parts.target_xml, before.parts.target_xml);
         let fields = |parts: &DescriptionParts| parts.status.clone().map(|status| status.fields);
         assert_eq!(fields(&after.parts), fields(&before.parts));
+    }
+
+    proptest! {
+        /// Whatever is changed in a text, what is still read is written so that it is read as the same.
+        #[test]
+        fn any_text_is_read_or_refused(changes in vec((any::<Index>(), any::<u8>(), 0..3u8), 0..4)) {
+            let mut text = definitions().to_text().expect("lines that GDB reads");
+            for (place, byte, kind) in changes {
+                let place = place.index(text.len());
+                match kind {
+                    0 => text[place] = byte,
+                    1 => text.insert(place, byte),
+                    _ => _ = text.remove(place),
+                }
+            }
+            if let Ok(read) = Definitions::parse(&text)
+                && let Ok(written) = read.to_text()
+            {
+                let told = |of: &Definitions| {
+                    let tracepoints = of.parts.tracepoints.iter();
+                    tracepoints.map(|one| one.definition.clone()).collect::<Vec<_>>()
+                };
+                let again = Definitions::parse(&written).map(|again| told(&again));
+                prop_assert_eq!(again, Ok(told(&read)));
+            }
+        }
     }
 
     #[test]
