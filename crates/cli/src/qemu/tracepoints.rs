@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tracewire_experiment::Definitions;
+use tracewire_model::StopReason;
 use tracewire_recorder::{BufferSize, Observer, RecordEvent, Recorder};
-use tracewire_tracefile::{GROWING, IndexCache, TraceFile};
+use tracewire_tracefile::{Description, GROWING, IndexCache, TraceFile, TraceFileWriter};
 
 use super::{QemuArguments, joined, start};
 use crate::record::{Tone, error_words, quoted, read_script, say, tell_event, warn};
@@ -49,10 +50,9 @@ pub fn run(arguments: &QemuArguments, plugin: PathBuf) -> anyhow::Result<Answer>
                 "QEMU was killed by signal {signal}, and left no trace file: the frames of a circular buffer are in its memory"
             );
         }
-        // The file is good up to its last frame while it grows.
-        std::fs::rename(&growing, &out).with_context(|| {
+        finish(&growing, &out, signal).with_context(|| {
             format!(
-                "{} has the frames, and cannot be renamed",
+                "{} has the frames, and cannot be finished",
                 growing.display()
             )
         })?;
@@ -112,6 +112,27 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     PathBuf::from(name)
+}
+
+/// Makes the trace file of the one that a killed QEMU has left. It may end in a part of a frame, which no reader takes for one.
+fn finish(growing: &Path, out: &Path, signal: i32) -> anyhow::Result<()> {
+    let left = TraceFile::open(growing)?;
+    let mut parts = left.description().parts();
+    if let Some(status) = &mut parts.status {
+        let frames = left.frame_count();
+        status.fields.stop_reason = Some(StopReason::Command);
+        status.fields.stop_text = Some(format!("QEMU was killed by signal {signal}"));
+        status.fields.frames = Some(frames);
+        status.fields.frames_created = Some(frames);
+    }
+    let mut writer = TraceFileWriter::create(out, &Description::build(&parts)?)?;
+    for frame in left.frames() {
+        writer.append(frame.bytes())?;
+    }
+    writer.finish()?;
+    left.verify()?;
+    drop(left);
+    Ok(std::fs::remove_file(growing)?)
 }
 
 /// Says what the file has.

@@ -243,14 +243,8 @@ fn a_killed_guest_leaves_the_frames_of_its_tracepoints() {
         let file = TraceFile::open(&out).expect("a trace file");
         assert!(file.frame_count() >= least);
         drop(file);
-        // Nothing but the checksum is missing, which only a finished file has.
-        let output = tracewire(&["check"]).arg(&out).output().expect("it runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned()
-            + &String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success() && text.contains("0 errors"),
-            "{text}"
-        );
+        // A part of a frame at the end, where the kill came in the middle of one, is not in it.
+        assert_clean(&out);
         let output = good(tracewire(&["show", "--json", "--frame", "0..3"]).arg(&out));
         assert!(!output.stdout.is_empty());
     }
