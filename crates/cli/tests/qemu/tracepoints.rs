@@ -343,10 +343,12 @@ fn two_cpus_are_told_apart() {
     );
     guest.elf = guest.file("two.elf");
     let out = guest.file("out.tf");
-    // Until the second cpu has made some of the frames.
+    // Until both cpus have made some of the frames, whichever has the processor.
     let script = guest.script(
-        "trace work\nactions\n collect n\n while-stepping 2\n  collect $sp\n end\nend\n\
-         trace round_done if $trace_cpu == 1\nactions\n collect round\nend\npasscount 20\n",
+        "tvariable $first = 0\n\
+         trace work\nactions\n collect n\n while-stepping 2\n  collect $sp\n end\nend\n\
+         trace round_done if $trace_cpu == 0\nactions\n teval $first = $first + 1\nend\n\
+         trace round_done if $trace_cpu == 1 && $first > 4\nactions\n collect round\nend\npasscount 5\n",
     );
     let mut command = tracewire(&["qemu", "-x", &script, "-o"]);
     command
