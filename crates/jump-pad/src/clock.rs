@@ -26,6 +26,12 @@ pub fn counter() -> u64 {
     }
 }
 
+/// How many nanoseconds so many ticks of the counter take. The first call takes 10 ms.
+#[must_use]
+pub fn nanoseconds(ticks: u64) -> u64 {
+    Rate::measured().nanoseconds(ticks)
+}
+
 /// A counter and the time of day in microseconds since 1970-01-01 00:00 UTC, which is not later.
 pub(crate) fn now() -> (u64, u64) {
     let reading = Reading::of(SystemTime::now);

@@ -9,6 +9,7 @@
 //! - [`Shared`] is the tracer's access to the memory that pads and tracer share; [`SharedLayout`] says what is where. It has one ring for each
 //!   cpu, a block for each tracepoint, the trace state variables, a clock, a table of threads, and the reason why collecting has ended.
 //! - [`JumpPads`] are the pads of a trace run, as an experiment uses them ([`tracewire_experiment::Pads`]).
+//! - [`call_events`] are the entries and exits of functions, 16 bytes each, without an experiment.
 //! - [`RingReader`] takes frames from the rings while they are written, and returns them in the order of time, with those of stopped
 //!   threads among them.
 //!
@@ -67,6 +68,7 @@
 //! The layout of the shared memory is documented in `docs/formats/shared-memory.md` of the repository.
 #![deny(missing_docs)]
 
+pub mod call_events;
 mod clock;
 mod compile;
 mod count_table;
@@ -84,7 +86,7 @@ mod ring_model;
 mod ring_order;
 mod shared;
 
-pub use clock::counter;
+pub use clock::{counter, nanoseconds};
 pub use compile::{REPORT_SIGNAL, compile, report};
 pub use count_table::CountTable;
 pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};

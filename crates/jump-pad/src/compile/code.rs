@@ -20,7 +20,7 @@ impl From<IcedError> for CannotCompile {
 }
 
 /// The bytes below the stack pointer that belong to the program.
-pub(super) const RED_ZONE: u32 = 128;
+pub(crate) const RED_ZONE: u32 = 128;
 
 /// The shared memory.
 pub(super) const SHARED: AsmRegister64 = rbx;

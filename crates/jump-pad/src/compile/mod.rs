@@ -26,7 +26,8 @@ use std::collections::BTreeMap;
 use tracewire_model::Address;
 
 use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
-use code::{Code, RED_ZONE, Slot};
+pub(crate) use code::RED_ZONE;
+use code::{Code, Slot};
 use cost::Prices;
 use plan::{Bound, Planned};
 

@@ -1,0 +1,173 @@
+//! The code that makes a call event.
+//!
+//! It uses three registers and the flags. It is the same at every site but for the site's number, so it is assembled once.
+
+use iced_x86::BlockEncoderOptions;
+use iced_x86::code_asm::*;
+use tracewire_experiment::{Fault, FaultKind, PadCode};
+use tracewire_model::Address;
+
+use super::SiteNumber;
+use super::layout::{EVENT, SITE_BITS, STACK_BITS, header, ring, threads};
+use crate::compile::RED_ZONE;
+use crate::pad::CannotCompile;
+
+/// The bytes below the red zone: three registers and the flags.
+const ROOM: u32 = 32;
+/// How far the stack pointer is moved.
+const DOWN: u32 = RED_ZONE + ROOM;
+/// What stands in the code for a site's number: the assembler takes an immediate of 32 bits for it.
+const PLACEHOLDER: i32 = 0x7fff_ffff;
+
+/// Makes the pads of sites.
+#[derive(Clone, Debug)]
+pub struct CallPad {
+    code: Vec<u8>,
+    /// Where the four bytes are that say which site it is.
+    site: usize,
+    faults: Vec<Fault>,
+}
+
+impl CallPad {
+    /// The pads that write to memory which the program has at this address.
+    ///
+    /// # Errors
+    /// When the code cannot be encoded.
+    pub fn new(memory: Address) -> Result<Self, CannotCompile> {
+        let mut asm = CodeAssembler::new(64)?;
+        let [
+            mut found,
+            mut again,
+            mut finish,
+            mut probe,
+            mut next,
+            mut full,
+        ] = std::array::from_fn(|_| asm.create_label());
+        let [
+            mut has_ring,
+            mut stamped,
+            mut no_clock,
+            mut no_stack,
+            mut end,
+        ] = std::array::from_fn(|_| asm.create_label());
+        asm.lea(rsp, ptr(rsp - DOWN))?;
+        // The lowest address comes first: when it can be written, the rest can.
+        let touched = asm.instructions().len();
+        asm.mov(qword_ptr(rsp), rax)?;
+        asm.mov(qword_ptr(rsp + 8), rcx)?;
+        asm.mov(qword_ptr(rsp + 16), rdx)?;
+        asm.lahf()?;
+        asm.seto(al)?;
+        asm.mov(qword_ptr(rsp + 24), rax)?;
+        // The ring of the thread with this base.
+        asm.rdfsbase(rcx)?;
+        asm.mov(rdx, threads::FACTOR)?;
+        asm.imul_2(rdx, rcx)?;
+        asm.shr(rdx, (64 - threads::BITS) as i32)?;
+        asm.shl(edx, threads::SLOT.ilog2() as i32)?;
+        asm.mov(rax, memory.0 + threads::START)?;
+        asm.add(rdx, rax)?;
+        asm.cmp(qword_ptr(rdx), rcx)?;
+        asm.jne(probe)?;
+        asm.set_label(&mut found)?;
+        asm.mov(rcx, qword_ptr(rdx + 8))?;
+        asm.set_label(&mut has_ring)?;
+        // Room, by one instruction: the thread itself is all that can come between.
+        asm.mov(rax, qword_ptr(rcx + ring::HEAD as i32))?;
+        asm.set_label(&mut again)?;
+        asm.cmp(rax, qword_ptr(rcx + ring::LIMIT as i32))?;
+        asm.jae(full)?;
+        asm.lea(rdx, ptr(rax + EVENT as i32))?;
+        asm.cmpxchg(qword_ptr(rcx + ring::HEAD as i32), rdx)?;
+        asm.jne(again)?;
+        asm.and(eax, (ring::BYTES - 1) as i32)?;
+        asm.lea(rcx, ptr(rcx + rax + ring::DATA as i32))?;
+        let timed = asm.instructions().len();
+        asm.rdtsc()?;
+        asm.set_label(&mut stamped)?;
+        asm.shl(rdx, 32)?;
+        asm.or(rax, rdx)?;
+        asm.mov(qword_ptr(rcx), rax)?;
+        asm.lea(rax, ptr(rsp + DOWN))?;
+        asm.shr(rax, STACK_BITS as i32)?;
+        asm.shl(rax, SITE_BITS as i32)?;
+        asm.or(rax, PLACEHOLDER)?;
+        let numbered = asm.instructions().len();
+        // The second word makes the event whole.
+        asm.mov(qword_ptr(rcx + 8), rax)?;
+        asm.set_label(&mut finish)?;
+        asm.mov(rax, qword_ptr(rsp + 24))?;
+        // Overflows when `seto` has seen an overflow.
+        asm.add(al, 0x7f)?;
+        asm.sahf()?;
+        asm.mov(rax, qword_ptr(rsp))?;
+        asm.mov(rcx, qword_ptr(rsp + 8))?;
+        asm.mov(rdx, qword_ptr(rsp + 16))?;
+        asm.set_label(&mut no_stack)?;
+        asm.lea(rsp, ptr(rsp + DOWN))?;
+        asm.jmp(end)?;
+
+        asm.set_label(&mut probe)?;
+        asm.mov(eax, (threads::PROBES - 1) as u32)?;
+        asm.set_label(&mut next)?;
+        asm.add(rdx, threads::SLOT as i32)?;
+        asm.cmp(qword_ptr(rdx), rcx)?;
+        asm.je(found)?;
+        asm.dec(eax)?;
+        asm.jne(next)?;
+        asm.mov(rdx, memory.0)?;
+        asm.mov(rcx, qword_ptr(rdx + header::SOLE as i32))?;
+        asm.test(rcx, rcx)?;
+        asm.jne(has_ring)?;
+        asm.lock().inc(qword_ptr(rdx + header::STRANGERS as i32))?;
+        asm.jmp(finish)?;
+
+        // A program may have forbidden itself the clock.
+        asm.set_label(&mut no_clock)?;
+        asm.mov(eax, 0)?;
+        asm.mov(edx, 0)?;
+        asm.jmp(stamped)?;
+
+        asm.set_label(&mut full)?;
+        asm.inc(qword_ptr(rcx + ring::LOST as i32))?;
+        asm.jmp(finish)?;
+        asm.set_label(&mut end)?;
+        asm.zero_bytes()?;
+
+        let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+        let assembled = asm.assemble_options(0, options)?;
+        let offsets = &assembled.inner.new_instruction_offsets;
+        let missing = || CannotCompile::Encoding("an instruction has no offset".to_owned());
+        let after = *offsets.get(numbered).ok_or_else(missing)? as usize;
+        let fault = |instruction: usize, label, kind| {
+            Ok::<_, CannotCompile>(Fault {
+                at: *offsets.get(instruction).ok_or_else(missing)?,
+                resume: u32::try_from(assembled.label_ip(label)?).map_err(|_| missing())?,
+                kind,
+            })
+        };
+        let faults = vec![
+            fault(touched, &no_stack, FaultKind::Stack)?,
+            fault(timed, &no_clock, FaultKind::Memory)?,
+        ];
+        let code = assembled.inner.code_buffer;
+        let site = after.checked_sub(4).ok_or_else(missing)?;
+        if code.get(site..after) != Some(&PLACEHOLDER.to_le_bytes()) {
+            return Err(missing());
+        }
+        Ok(Self { code, site, faults })
+    }
+
+    /// The pad of a site.
+    #[must_use]
+    pub fn code(&self, site: SiteNumber) -> PadCode {
+        let mut code = self.code.clone();
+        if let Some(bytes) = code.get_mut(self.site..self.site + 4) {
+            bytes.copy_from_slice(&(site.index() as u32).to_le_bytes());
+        }
+        PadCode {
+            code,
+            faults: self.faults.clone(),
+        }
+    }
+}
