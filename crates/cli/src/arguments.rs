@@ -80,9 +80,9 @@ pub enum Command {
     /// Apply tracepoints to an execution trace after the fact, and save what they would have seen
     #[command(after_help = crate::execution::collect::HELP)]
     Collect(crate::execution::collect::CollectArguments),
-    /// Show who called whom in an execution trace, how often, and what it took
-    #[command(after_help = crate::execution::analyze::CALLS_HELP)]
-    Calls(crate::execution::analyze::CallsArguments),
+    /// Show who called whom in a live program or an execution trace, how often, and what it took
+    #[command(after_help = crate::calls::HELP)]
+    Calls(Box<crate::calls::CallsArguments>),
     /// Show which functions of an execution trace take the instructions
     #[command(after_help = crate::execution::analyze::PROFILE_HELP)]
     Profile(crate::execution::analyze::ProfileArguments),

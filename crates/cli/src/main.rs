@@ -6,6 +6,7 @@ mod agent;
 mod arguments;
 mod audit;
 mod budget;
+mod calls;
 mod check;
 mod clients;
 mod complete;
@@ -100,7 +101,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Dataset(arguments) => dataset::run("dataset", &arguments.arguments),
         Command::Query(arguments) => dataset::run("query", &arguments.arguments),
         Command::Collect(arguments) => execution::collect::collect(&arguments),
-        Command::Calls(arguments) => execution::analyze::calls(&arguments),
+        Command::Calls(arguments) => calls::calls(*arguments),
         Command::Profile(arguments) => execution::analyze::profile(&arguments),
         Command::Coverage(arguments) => execution::analyze::coverage(&arguments),
         Command::Memory(arguments) => execution::memory::memory(&arguments),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
-use tracewire_recorder::{Policy, Recorder};
+use tracewire_recorder::{Audit, Policy, Recorder};
 
 use crate::audit::Log;
 
@@ -32,17 +32,28 @@ impl PolicyArguments {
     /// # Errors
     /// When a policy cannot be read, or a log cannot be written.
     pub fn apply(&self, recorder: &mut Recorder) -> anyhow::Result<()> {
-        let own = self.policy.as_deref().map(read).transpose()?;
-        let policies = of_this_machine()?.into_iter().chain(own);
-        let mut logs: Vec<String> = self.audit.iter().cloned().collect();
+        let (policies, logs) = self.read()?;
         for policy in policies {
-            logs.extend(policy.audit().map(str::to_owned));
             recorder.policy(policy);
         }
-        for name in logs {
-            recorder.audit(Arc::new(Log::open(&name)?));
+        for log in logs {
+            recorder.audit(log);
         }
         Ok(())
+    }
+
+    /// The policies that hold, and the logs that they and the command line name.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub fn read(&self) -> anyhow::Result<(Vec<Policy>, Vec<Arc<dyn Audit>>)> {
+        let own = self.policy.as_deref().map(read).transpose()?;
+        let policies: Vec<Policy> = of_this_machine()?.into_iter().chain(own).collect();
+        let of_policies = policies.iter().filter_map(Policy::audit);
+        let names = self.audit.as_deref().into_iter().chain(of_policies);
+        let logs = names.map(|name| Ok(Arc::new(Log::open(name)?) as Arc<dyn Audit>));
+        let logs = logs.collect::<anyhow::Result<_>>()?;
+        Ok((policies, logs))
     }
 }
 

@@ -9,6 +9,7 @@ use tracewire_script::{Excessive, ScriptError};
 use tracewire_target_linux::Event;
 use tracewire_tracefile::{LineError, WriteError};
 
+use crate::call_flow::LeftOut;
 use crate::limits::{BudgetRefused, RateError};
 use crate::out_of_memory::OutOfMemory;
 use crate::policy::Denied;
@@ -140,6 +141,15 @@ pub enum RecordError {
     /// The processes that run cannot be read.
     #[error("cannot read /proc: {0}")]
     Processes(io::Error),
+    /// Functions that are to be followed are not in the program, or are none.
+    #[error("{}", .0.join("\n"))]
+    CallPatterns(Vec<String>),
+    /// Calls cannot be followed in this process.
+    #[error("calls cannot be followed: {0}")]
+    CallEvents(String),
+    /// No function can be followed.
+    #[error("no function of the program can be followed{}", why(.0))]
+    NoCalls(LeftOut),
     /// A thread of our own cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
@@ -159,4 +169,12 @@ pub enum RecordError {
 fn lines(errors: &[impl ToString]) -> String {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.join("\n")
+}
+
+/// Why functions are left out, for the end of a sentence.
+fn why(left_out: &LeftOut) -> String {
+    match left_out.reasons().first() {
+        Some((count, name, reason)) => format!("; {count} of them, {name} among them: {reason}"),
+        None => ": it has none, or its symbols are stripped".to_owned(),
+    }
 }

@@ -12,6 +12,7 @@
 
 mod audit;
 mod buffer;
+mod call_flow;
 mod canary;
 mod describe;
 mod elsewhere;
@@ -40,6 +41,7 @@ mod upstream;
 
 pub use audit::{Audit, AuditEntry, AuditEvent};
 pub use buffer::{Aggregates, BufferSize, Counters};
+pub use call_flow::{CallFlowEvent, CallRecorder, CallReport, LeftOut};
 pub use canary::{CanaryEvent, CanaryFailure};
 pub use error::RecordError;
 pub use limits::{BudgetRefused, RateError};
@@ -51,6 +53,7 @@ pub use report::{Ending, Report, program_words};
 pub use rotation::{FileShare, FinishedFile};
 pub use selection::ProcessSelection;
 pub use stop::{Stop, StopHandle};
+pub use tracewire_call_flow::{Call, CallTree, End as CallEnd, ListedCalls};
 pub use tracewire_experiment::{
     Budget, BudgetError, FrameRate, FrameRateError, FrameRates, HitCost, LocationCost, Mechanism,
 };

@@ -38,6 +38,20 @@ impl Oversight {
         policies.try_for_each(|policy| policy.check_place(placed))
     }
 
+    /// Whether the calls of functions may be followed.
+    pub fn check_functions(&self, process: ThreadId, names: &[&str]) -> Result<(), RecordError> {
+        let denied = names
+            .iter()
+            .find_map(|name| self.check_function(name).err());
+        denied.map_or(Ok(()), |denied| Err(self.denied(process, denied)))
+    }
+
+    /// Whether the calls of a function may be followed.
+    pub fn check_function(&self, name: &str) -> Result<(), Denied> {
+        let mut policies = self.policies.iter();
+        policies.try_for_each(|policy| policy.check_function(name))
+    }
+
     fn denied(&self, process: ThreadId, denied: Denied) -> RecordError {
         let reason = denied.to_string();
         let logged = self.log(process, AuditEvent::Denied { reason: &reason });
@@ -51,9 +65,12 @@ impl Oversight {
         let locations: Vec<&str> = tracepoints
             .map(|tracepoint| tracepoint.location.text())
             .collect();
-        let event = AuditEvent::Begin {
-            locations: &locations,
-        };
+        self.begin_at(process, &locations)
+    }
+
+    /// The same, with these locations.
+    pub fn begin_at(&self, process: ThreadId, locations: &[&str]) -> Result<PathBuf, RecordError> {
+        let event = AuditEvent::Begin { locations };
         self.log(process, event).map_err(RecordError::Audit)?;
         Ok(program_of(process))
     }

@@ -179,6 +179,17 @@ impl Policy {
             Err(Denied::Function(function))
         }
     }
+
+    /// Whether the calls of a function may be followed.
+    ///
+    /// # Errors
+    /// What forbids it.
+    pub fn check_function(&self, name: &str) -> Result<(), Denied> {
+        match self.functions.allow(&[name.as_bytes()]) {
+            true => Ok(()),
+            false => Err(Denied::Function(Some(name.to_owned()))),
+        }
+    }
 }
 
 /// A program's path as the rules mean it, also of a file that was deleted.

@@ -262,7 +262,7 @@ fn look(
 }
 
 /// Lets a program run, without tracepoints, to where the dynamic linker has loaded its libraries.
-fn load_libraries(process: &mut Process, stop: &StopHandle) -> Result<(), RecordError> {
+pub fn load_libraries(process: &mut Process, stop: &StopHandle) -> Result<(), RecordError> {
     loop {
         return match process.run(&mut Nobody)? {
             event @ (Event::Exited(_) | Event::Killed { .. }) => {

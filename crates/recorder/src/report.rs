@@ -92,22 +92,25 @@ impl Report {
         if !self.spawned || self.program_ended() {
             return;
         }
-        let mut status = 0;
-        let id = self
-            .process
-            .and_then(|process| libc::pid_t::try_from(process.0).ok());
-        let Some(id) = id else {
+        if let Some(process) = self.process {
+            wait_for_end(process);
+        }
+    }
+}
+
+/// Waits for the end of a program that was started here and goes on.
+pub fn wait_for_end(process: ThreadId) {
+    let mut status = 0;
+    let Ok(id) = libc::pid_t::try_from(process.0) else {
+        return;
+    };
+    loop {
+        // SAFETY: the status is a good place for an int; any number may be asked for.
+        let waited = unsafe { libc::waitpid(id, &raw mut status, libc::__WALL) };
+        // A stop of the program is its own affair and its shell's.
+        let interrupted = std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
+        if waited == id || !interrupted {
             return;
-        };
-        loop {
-            // SAFETY: the status is a good place for an int; any number may be asked for.
-            let waited = unsafe { libc::waitpid(id, &raw mut status, libc::__WALL) };
-            // A stop of the program is its own affair and its shell's.
-            let interrupted =
-                std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
-            if waited == id || !interrupted {
-                return;
-            }
         }
     }
 }

@@ -22,20 +22,20 @@ const MOST_RANGES: usize = 1024;
 
 /// A place where a call begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct CallPoint {
-    pub(crate) address: Address,
-    pub(crate) role: SpanRole,
-    /// From which register the stack pointer at the first instruction is found, and what is added to it.
-    pub(crate) register: RegisterNumber,
-    pub(crate) offset: i64,
+pub struct CallPoint {
+    /// The instruction.
+    pub address: Address,
+    /// What it is to the call.
+    pub role: SpanRole,
+    /// From which register the stack pointer at the first instruction is found.
+    pub register: RegisterNumber,
+    /// What is added to it.
+    pub offset: i64,
 }
 
 /// The places of a function whose tracepoint is at `entry`: that one first, then the exits by their addresses.
-pub(crate) fn call_points(
-    symbols: &Symbols,
-    function: &Function,
-    entry: Address,
-) -> Vec<CallPoint> {
+#[must_use]
+pub fn call_points(symbols: &Symbols, function: &Function, entry: Address) -> Vec<CallPoint> {
     let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
     let code = Code {
         symbols,

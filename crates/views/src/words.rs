@@ -69,6 +69,17 @@ pub fn duration(microseconds: u64) -> String {
     }
 }
 
+/// A stretch of time in nanoseconds, in the unit in which it has three digits before the point at most.
+#[must_use]
+pub fn nanoseconds(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{:.2} µs", nanoseconds as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", nanoseconds as f64 / 1e6),
+        _ => format!("{:.2} s", nanoseconds as f64 / 1e9),
+    }
+}
+
 /// A time in microseconds since 1970, in UTC; `None` for one that is no such time (a clock that started with the
 /// machine).
 #[must_use]
@@ -133,6 +144,9 @@ mod tests {
         assert_eq!(bytes(5 << 20), "5120 KiB");
         assert_eq!(bytes(1 << 30), "1024 MiB");
         assert_eq!(bytes(1_000_000), "976.6 KiB");
+        assert_eq!(nanoseconds(12), "12 ns");
+        assert_eq!(nanoseconds(1_500), "1.50 µs");
+        assert_eq!(nanoseconds(2_000_000_000), "2.00 s");
         assert_eq!(duration(12), "12 µs");
         assert_eq!(duration(1_234_567), "1.23 s");
         assert_eq!(duration(3_600_000_000), "60 min 0 s");

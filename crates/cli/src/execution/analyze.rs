@@ -16,16 +16,6 @@ use crate::Answer;
 use crate::frames::FrameRange;
 use crate::look::{Shown, output};
 
-pub const CALLS_HELP: &str = "\
-Counts are instructions: those of a function with all that it called, and its own. Functions are named by the program's \
-symbols, else by their addresses.
-
-Examples:
-  tracewire calls cpu.trace --elf firmware.elf
-  tracewire calls cpu.trace --elf firmware.elf --depth 3 --least 1000
-  tracewire calls cpu.trace --elf firmware.elf --folded | flamegraph.pl > flame.svg
-  tracewire calls cpu.trace --elf firmware.elf --list handle_request";
-
 pub const PROFILE_HELP: &str = "\
 A function that calls itself counts once for the time it is on the stack.
 
@@ -81,29 +71,24 @@ impl Part {
     }
 }
 
-#[derive(Args, Debug)]
-pub struct CallsArguments {
-    #[command(flatten)]
+/// What `calls` shows of an execution trace.
+#[derive(Debug)]
+pub struct TraceCalls {
     pub part: Part,
-    /// Only calls as deep as this
-    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    /// Only calls as deep as this.
     pub depth: usize,
-    /// Only functions with at least so many instructions, those of what they called included
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Only functions with at least so many instructions, those of what they called included.
     pub least: u64,
-    /// Stacks for flame graph tools: main;work;leaf 42
-    #[arg(long, conflicts_with_all = ["json", "list"])]
+    /// As stacks for flame graph tools.
     pub folded: bool,
-    /// Every single call, of this function only where one is named: its first instruction, time, cpu, depth, and where it was called
-    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with = "least")]
+    /// Every single call, of this function only where one is named.
     pub list: Option<Option<String>>,
-    /// One JSON object a line, callers before callees
-    #[arg(long)]
+    /// As JSON objects.
     pub json: bool,
 }
 
-/// `calls`.
-pub fn calls(arguments: &CallsArguments) -> anyhow::Result<Answer> {
+/// `calls` of an execution trace.
+pub fn calls(arguments: &TraceCalls) -> anyhow::Result<Answer> {
     if let Some(function) = &arguments.list {
         return list(arguments, function.as_deref());
     }
@@ -126,7 +111,7 @@ pub fn calls(arguments: &CallsArguments) -> anyhow::Result<Answer> {
 }
 
 /// `calls --list`.
-fn list(arguments: &CallsArguments, function: Option<&str>) -> anyhow::Result<Answer> {
+fn list(arguments: &TraceCalls, function: Option<&str>) -> anyhow::Result<Answer> {
     let opened = arguments.part.open()?;
     let (machine, symbols) = (opened.machine()?, opened.symbols.as_ref());
     let mut output = output();

@@ -1,12 +1,15 @@
 //! What pads have to be told while they run: who the threads are, that we are there, what time it is.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracewire_arch::X86Registers;
 use tracewire_fail_point::fail_point;
+use tracewire_jump_pad::call_events::CallRings;
 use tracewire_jump_pad::{Features, PadMemory, PadNews, Shared, SharedLayout};
 
 use super::journal::Journal;
@@ -27,6 +30,8 @@ pub(crate) struct Attended {
     /// The program's only thread, where there are no others.
     sole: Option<Tid>,
     pub(super) journal: Journal,
+    /// The rings of threads whose calls are followed.
+    call_rings: Option<Rc<RefCell<CallRings>>>,
     /// Held as long as we are there.
     _ownership: Ownership,
 }
@@ -63,6 +68,7 @@ impl Fast {
             threads: BTreeMap::new(),
             sole: None,
             journal: Journal::create(&memory, layout.size()),
+            call_rings: None,
             _ownership: ownership,
         });
         for id in threads.all_stopped() {
@@ -76,6 +82,20 @@ impl Fast {
             news,
             keeper: Box::new(memory),
         })
+    }
+
+    /// From now on the threads have rings for call events.
+    pub(crate) fn follow_calls(&mut self, threads: &Threads, rings: &Rc<RefCell<CallRings>>) {
+        let Some(attended) = &mut self.attended else {
+            debug_assert!(false, "what pads share has been set up");
+            return;
+        };
+        attended.call_rings = Some(Rc::clone(rings));
+        let mut rings = rings.borrow_mut();
+        for (base, id) in &attended.threads {
+            rings.begin_thread(crate::error::thread_id(*id), *base);
+        }
+        rings.set_sole(threads.only().map(crate::error::thread_id));
     }
 
     /// Leaves word of what the frames of pads mean.
@@ -100,9 +120,11 @@ impl Fast {
         let sole = threads.only();
         if attended.sole != sole {
             attended.sole = sole;
-            attended
-                .shared
-                .set_sole_thread(sole.map(crate::error::thread_id));
+            let sole = sole.map(crate::error::thread_id);
+            attended.shared.set_sole_thread(sole);
+            if let Some(rings) = &attended.call_rings {
+                rings.borrow_mut().set_sole(sole);
+            }
         }
         if attended.threads.values().any(|known| *known == id) {
             return;
@@ -120,14 +142,18 @@ impl Fast {
             if !is_leaving(other) {
                 return;
             }
-            attended
-                .shared
-                .forget_thread(crate::error::thread_id(other));
+            let other = crate::error::thread_id(other);
+            attended.shared.forget_thread(other);
+            if let Some(rings) = &attended.call_rings {
+                rings.borrow_mut().end_thread(other);
+            }
         }
         attended.threads.insert(base, id);
-        attended
-            .shared
-            .set_thread(base, crate::error::thread_id(id));
+        let id = crate::error::thread_id(id);
+        attended.shared.set_thread(base, id);
+        if let Some(rings) = &attended.call_rings {
+            rings.borrow_mut().begin_thread(id, base);
+        }
     }
 
     /// Stops threads that the pads do not know yet, so that they can be introduced as they go on.
@@ -171,7 +197,11 @@ impl Fast {
     pub(crate) fn forget_thread(&mut self, id: Tid) {
         if let Some(attended) = &mut self.attended {
             attended.threads.retain(|_, thread| *thread != id);
-            attended.shared.forget_thread(crate::error::thread_id(id));
+            let id = crate::error::thread_id(id);
+            attended.shared.forget_thread(id);
+            if let Some(rings) = &attended.call_rings {
+                rings.borrow_mut().end_thread(id);
+            }
         }
     }
 }
@@ -245,7 +275,7 @@ fn is_leaving(thread: Tid) -> bool {
 }
 
 /// What this machine can do, for a program that runs on it.
-fn features(thread: Tid) -> Features {
+pub(super) fn features(thread: Tid) -> Features {
     /// The bit of `AT_HWCAP2` by which the kernel allows `rdfsbase`.
     const FSGSBASE: u64 = 2;
     let hwcap2 = AuxiliaryVector::read(thread, Width::Bits64.bytes())

@@ -19,9 +19,9 @@ use super::SharedMemory;
 use tracewire_fail_point::fail_point;
 
 /// The first word of the journal.
-const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x01\0");
+const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x02\0");
 /// How many jumps there may be; more are not told.
-const JUMPS: u64 = 16_382;
+pub(super) const JUMPS: u64 = 262_142;
 /// The longest note, in bytes; a longer one is not told.
 const NOTE: u64 = 1 << 20;
 /// The most bytes that a jump is written over: its opcode and displacement, and prefixes.

@@ -9,6 +9,7 @@
 mod areas;
 mod attend;
 mod borrowed;
+mod call_events;
 mod change;
 mod hook;
 mod journal;
@@ -19,6 +20,7 @@ mod remove;
 mod shared;
 mod threads;
 
+pub use call_events::{CallEvents, SiteRefused};
 pub use journal::FramesFile;
 pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 

@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+//!
+//! [`Follower`] takes the events of each thread in their order. A call is known by its place on the stack: the stack pointer at
+//! the first instruction of its function. An event that is higher on the stack than an open call says that the call was left,
+//! by an exception, by `longjmp`, or by an exit that was not seen. [`CallTree`] has who called whom, how often, and how long
+//! that took; [`Call`] is one call.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod follower;
+mod heat;
+mod threads;
+mod tree;
+
+pub use follower::{Call, End, Event, Follower, Function, ListedCalls, Site, SiteRole};
+pub use heat::{Heat, HotFunction};
+pub use tree::{CallTree, Node};

@@ -1,0 +1,241 @@
+//! Which functions are followed, and where their calls begin and end.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tracewire_call_flow::SiteRole;
+use tracewire_debuginfo::{Function, FunctionPlace, LocationError, Symbols, names_functions};
+use tracewire_model::{Address, SpanRole};
+use tracewire_script::call_points;
+
+/// What starts a program and ends it, and is no code of its own. A pattern may name it.
+const START_UP: [&str; 10] = [
+    "_start",
+    "_init",
+    "_fini",
+    "frame_dummy",
+    "register_tm_clones",
+    "deregister_tm_clones",
+    "__do_global_dtors_aux",
+    "__do_global_ctors_aux",
+    "_dl_relocate_static_pie",
+    "__libc_csu_init",
+];
+
+/// Which functions are wanted, and which have been planned already.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selection {
+    patterns: Vec<String>,
+    /// The entries of functions that were planned.
+    entries: HashSet<Address>,
+    /// Sites, and the entry of the function that each belongs to.
+    sites: HashMap<Address, Address>,
+}
+
+/// A function to follow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct PlannedFunction {
+    pub(super) name: String,
+    pub(super) entry: Address,
+    /// Where its calls begin and end, the entry first.
+    pub(super) sites: Vec<(Address, SiteRole)>,
+}
+
+/// What one look at the symbols gave.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) functions: Vec<PlannedFunction>,
+    /// Functions that cannot be followed.
+    pub(super) left_out: LeftOut,
+    /// Patterns that name nothing yet.
+    pub(super) pending: Vec<LocationError>,
+    /// Patterns that can never name a function.
+    pub(super) wrong: Vec<String>,
+}
+
+/// Functions that are not followed, by the reason.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LeftOut(BTreeMap<String, (u64, String)>);
+
+impl LeftOut {
+    /// Adds a function. Addresses in the reason are left out, so that many have the same one.
+    pub(super) fn add(&mut self, function: &str, reason: &str) {
+        let is_address = |word: &str| word.starts_with("0x");
+        let words: Vec<&str> = reason
+            .split(' ')
+            .map(|word| match is_address(word) {
+                true if word.ends_with([',', ';', ':']) => "an address,",
+                true => "an address",
+                false => word,
+            })
+            .collect();
+        let entry = (self.0.entry(words.join(" "))).or_insert_with(|| (0, function.to_owned()));
+        entry.0 += 1;
+    }
+
+    /// Adds others.
+    pub(super) fn extend(&mut self, others: Self) {
+        for (reason, (count, example)) in others.0 {
+            let entry = self.0.entry(reason).or_insert_with(|| (0, example));
+            entry.0 += count;
+        }
+    }
+
+    /// How many functions there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.values().map(|(count, _)| count).sum()
+    }
+
+    /// The reasons, the most frequent first: how many functions, the name of one, and why.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<(u64, &str, &str)> {
+        let mut reasons: Vec<_> = (self.0.iter())
+            .map(|(reason, (count, example))| (*count, example.as_str(), reason.as_str()))
+            .collect();
+        reasons.sort_by_key(|(count, _, _)| std::cmp::Reverse(*count));
+        reasons
+    }
+}
+
+impl Selection {
+    /// The functions of these patterns, or all of the program's own where there are none.
+    pub(super) fn new(patterns: Vec<String>) -> Self {
+        Self {
+            patterns,
+            ..Self::default()
+        }
+    }
+
+    /// The patterns.
+    pub(super) fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// Plans the functions that are there now and were not before.
+    pub(super) fn plan(&mut self, symbols: &Symbols) -> Plan {
+        let mut plan = Plan::default();
+        let mut functions = match self.patterns.is_empty() {
+            true => functions_of_program(symbols),
+            false => self.functions_of_patterns(symbols, &mut plan),
+        };
+        functions.sort_by_key(|function| function.entry);
+        functions.dedup_by_key(|function| function.entry);
+        functions.retain(|function| self.entries.insert(function.entry));
+        for function in &functions {
+            let planned = planned(symbols, function);
+            let taken = (planned.sites.iter()).find_map(|(site, _)| {
+                self.sites
+                    .get(site)
+                    .filter(|entry| **entry != planned.entry)
+            });
+            if taken.is_some() {
+                plan.left_out
+                    .add(&planned.name, "it shares code with another function");
+                continue;
+            }
+            let own = planned.sites.iter().map(|(site, _)| (*site, planned.entry));
+            self.sites.extend(own);
+            plan.functions.push(planned);
+        }
+        plan
+    }
+
+    fn functions_of_patterns(&self, symbols: &Symbols, plan: &mut Plan) -> Vec<Function> {
+        let mut functions = Vec::new();
+        for pattern in &self.patterns {
+            let found = match symbols.resolve_at(pattern, None, FunctionPlace::Call) {
+                Ok(_) if !names_functions(pattern) => {
+                    plan.wrong.push(format!(
+                        "`{pattern}` names a place, and calls are followed of functions: name one, or a pattern such as Cart::*"
+                    ));
+                    continue;
+                }
+                Ok(found) => found,
+                Err(error) if error.may_come_later() => {
+                    plan.pending.push(error);
+                    continue;
+                }
+                Err(error) => {
+                    plan.wrong.push(error.to_string());
+                    continue;
+                }
+            };
+            let called =
+                (found.iter()).filter_map(|location| symbols.function_at(location.address));
+            functions.extend(called);
+        }
+        functions
+    }
+
+    /// Forgets what was in a range of addresses, whose module is gone.
+    pub(super) fn forget(&mut self, from: Address, to: Address) {
+        self.entries.retain(|entry| !(from..to).contains(entry));
+        self.sites.retain(|site, _| !(from..to).contains(site));
+    }
+}
+
+/// All functions of the program itself, which is the first module.
+fn functions_of_program(symbols: &Symbols) -> Vec<Function> {
+    let Some(program) = symbols.modules().first().map(|module| module.id) else {
+        return Vec::new();
+    };
+    let mut functions = symbols.functions();
+    functions.retain(|function| {
+        function.module == program
+            && !function.is_label
+            && !START_UP.contains(&function.name.as_str())
+    });
+    functions
+}
+
+fn planned(symbols: &Symbols, function: &Function) -> PlannedFunction {
+    let points = call_points(symbols, function, function.entry);
+    let sites = points.into_iter().filter_map(|point| {
+        let role = match point.role {
+            SpanRole::Entry => SiteRole::Entry,
+            SpanRole::EntryAndLoop => SiteRole::EntryAndLoop,
+            SpanRole::EntryAndReturn | SpanRole::EntryAndTailCall => SiteRole::EntryAndExit,
+            SpanRole::Return | SpanRole::TailCall => SiteRole::Exit,
+            SpanRole::MayTailCall => SiteRole::MayExit,
+            SpanRole::Exception | SpanRole::Landing | SpanRole::Longjmp | SpanRole::ThreadExit => {
+                debug_assert!(false, "a function's own points are its entry and its exits");
+                return None;
+            }
+        };
+        Some((point.address, role))
+    });
+    PlannedFunction {
+        name: function.name.clone(),
+        entry: function.entry,
+        sites: sites.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LeftOut;
+
+    #[test]
+    fn a_reason_is_counted_whatever_its_address() {
+        let mut left_out = LeftOut::default();
+        left_out.add("f", "a branch leads to 0x1234, into the middle of the jump");
+        left_out.add("g", "a branch leads to 0x99, into the middle of the jump");
+        left_out.add("h", "the instruction at 0x1 only works in its place");
+        assert_eq!(left_out.count(), 3);
+        assert_eq!(
+            left_out.reasons(),
+            [
+                (
+                    2,
+                    "f",
+                    "a branch leads to an address, into the middle of the jump"
+                ),
+                (
+                    1,
+                    "h",
+                    "the instruction at an address only works in its place"
+                ),
+            ]
+        );
+    }
+}

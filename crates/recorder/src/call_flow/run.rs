@@ -1,0 +1,547 @@
+//! A run that follows calls, from the first look at the symbols to the tree.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tracewire_call_flow::{Event as Passed, Follower, Function, Heat, Site};
+use tracewire_experiment::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
+use tracewire_jump_pad::call_events::{Drained, SiteNumber, ThreadEvents};
+use tracewire_jump_pad::counter;
+use tracewire_model::Address;
+use tracewire_target_linux::{CallEvents, Event, Process};
+
+use super::plan::{LeftOut, Plan, PlannedFunction, Selection};
+use super::{CallFlowEvent, CallOptions, CallRecorder, CallReport};
+use crate::error::RecordError;
+use crate::meanwhile::run_meanwhile;
+use crate::modules::Modules;
+use crate::observer::Warning;
+use crate::out_of_memory::{Expendable, OutOfMemory};
+use crate::oversight::Oversight;
+use crate::prepare::load_libraries;
+use crate::priority::Priority;
+use crate::recorder::{Origin, leave};
+use crate::report::Ending;
+use crate::stop::{Stop, StopHandle};
+
+/// For how long calls are counted to tell whether a function is called too often.
+const WINDOW: Duration = Duration::from_millis(250);
+
+/// The names of a program, and what is wanted of them.
+type Looked = (Modules, Vec<Warning>, Selection, Plan);
+
+pub(super) fn run(
+    recorder: CallRecorder,
+    observer: &mut dyn FnMut(CallFlowEvent<'_>),
+) -> Result<CallReport, RecordError> {
+    let CallRecorder {
+        start,
+        options,
+        stop,
+    } = recorder;
+    if let Some(process) = start.attached() {
+        options.oversight.check_process(process)?;
+    }
+    let priority = start.priority();
+    let (mut process, origin) = start.process()?;
+    stop.watch(process.interrupter());
+    let armed = options
+        .oversight
+        .check_process(process.id())
+        .and_then(|()| arm(&mut process, origin, &options, &stop, observer));
+    let mut run = match armed {
+        Ok(armed) => Run {
+            process,
+            armed,
+            stop,
+        },
+        Err(error) => {
+            leave(process, origin);
+            return Err(error);
+        }
+    };
+    drop(priority);
+    let ending = run.follow(&options, observer);
+    run.end(ending, origin, &options.oversight, observer)
+}
+
+/// What is in the program, and what is known of it.
+struct Armed {
+    modules: Modules,
+    selection: Selection,
+    events: CallEvents,
+    flow: Flow,
+    left_out: LeftOut,
+    /// The counter when the program was about to run.
+    begun: u64,
+    program: std::path::PathBuf,
+}
+
+struct Run {
+    process: Process,
+    armed: Armed,
+    stop: StopHandle,
+}
+
+/// Looks the functions up, and puts pads in.
+fn arm(
+    process: &mut Process,
+    origin: Origin,
+    options: &CallOptions,
+    stop: &StopHandle,
+    observer: &mut dyn FnMut(CallFlowEvent<'_>),
+) -> Result<Armed, RecordError> {
+    let begun = Instant::now();
+    let meanwhile = match origin.is_started() {
+        true => None,
+        false => run_meanwhile(process, stop, look(process, options)?)?,
+    };
+    let has_run = meanwhile.is_some();
+    let (mut modules, mut warnings, mut selection, mut plan) = match meanwhile {
+        Some(looked) => looked,
+        None => Expendable::wait(look(process, options)?)?,
+    };
+    let load = !has_run && modules.is_dynamic() && !options.patterns.is_empty();
+    if load && plan.wrong.is_empty() {
+        load_libraries(process, stop)?;
+    }
+    if load || has_run {
+        let loaded = process.modules()?;
+        let gone;
+        let more;
+        (modules, warnings, selection, gone, more) = Expendable::wait(move || {
+            let change = modules.update(&loaded, 0);
+            warnings.extend(change.warnings);
+            for (from, to) in &change.gone {
+                selection.forget(*from, *to);
+            }
+            let more = selection.plan(modules.symbols());
+            (modules, warnings, selection, change.gone, more)
+        })?;
+        plan.functions.retain(|function| {
+            let entry = function.entry;
+            !gone.iter().any(|(from, to)| (*from..*to).contains(&entry))
+        });
+        plan.functions.extend(more.functions);
+        plan.left_out.extend(more.left_out);
+        (plan.pending, plan.wrong) = (more.pending, more.wrong);
+    }
+    for warning in warnings {
+        observer(CallFlowEvent::Warning(warning));
+    }
+    if !plan.wrong.is_empty() || !plan.pending.is_empty() {
+        let pending = plan.pending.iter().map(ToString::to_string);
+        let all: Vec<String> = plan.wrong.iter().cloned().chain(pending).collect();
+        return Err(RecordError::CallPatterns(all));
+    }
+    options
+        .oversight
+        .check_functions(process.id(), &names(&plan.functions))?;
+    let locations: Vec<&str> = match selection.patterns() {
+        [] => vec!["all functions"],
+        patterns => patterns.iter().map(String::as_str).collect(),
+    };
+    let program = options.oversight.begin_at(process.id(), &locations)?;
+    let events = process
+        .set_up_call_events()
+        .map_err(RecordError::CallEvents)?;
+    let mut follower = Follower::new(Vec::new());
+    if options.keeps_threads {
+        follower.keep_threads();
+    }
+    if let Some(listed) = &options.listed {
+        follower.list(listed.clone());
+    }
+    let mut flow = Flow {
+        follower,
+        functions: Vec::new(),
+        sites: 0,
+        heat: Heat::default(),
+        looked: Instant::now(),
+        lost: 0,
+        most: options.hot,
+        hot: Vec::new(),
+        passed: Vec::new(),
+    };
+    let mut left_out = plan.left_out;
+    let armed = flow.add(process, &events, plan.functions, &mut left_out);
+    if armed.functions == 0 {
+        return Err(RecordError::NoCalls(left_out));
+    }
+    observer(CallFlowEvent::Armed {
+        functions: armed.functions,
+        sites: armed.sites,
+        took: begun.elapsed(),
+    });
+    Ok(Armed {
+        modules,
+        selection,
+        events,
+        flow,
+        left_out,
+        begun: counter(),
+        program,
+    })
+}
+
+/// Reads the symbols of the modules that are there, and plans the functions in them.
+fn look(
+    process: &Process,
+    options: &CallOptions,
+) -> Result<impl FnOnce() -> Looked + Send + use<>, RecordError> {
+    let loaded = process.modules()?;
+    let patterns = options.patterns.clone();
+    let names_folder = options.names_folder.clone();
+    let debug_files = options.debug_files.clone();
+    Ok(move || {
+        let mut modules = Modules::default();
+        if let Some(folder) = names_folder {
+            modules.symbols_mut().keep_names_in(&folder);
+        }
+        if let Some(source) = debug_files {
+            modules.symbols_mut().take_debug_files_from(source);
+        }
+        let warnings = modules.update(&loaded, 0).warnings;
+        let mut selection = Selection::new(patterns);
+        let plan = selection.plan(modules.symbols());
+        (modules, warnings, selection, plan)
+    })
+}
+
+fn names(functions: &[PlannedFunction]) -> Vec<&str> {
+    functions
+        .iter()
+        .map(|function| function.name.as_str())
+        .collect()
+}
+
+impl Run {
+    /// Lets the program run until the run is over.
+    fn follow(
+        &mut self,
+        options: &CallOptions,
+        observer: &mut dyn FnMut(CallFlowEvent<'_>),
+    ) -> Result<Ending, RecordError> {
+        if let Some(duration) = options.duration {
+            self.stop
+                .stop_after(duration)
+                .map_err(RecordError::Thread)?;
+        }
+        loop {
+            let Armed { events, flow, .. } = &mut self.armed;
+            let mut handler = FlowHandler { events, flow };
+            match self.process.run(&mut handler)? {
+                event @ (Event::Exited(_) | Event::Killed { .. }) => {
+                    return Ok(Ending::Program(event));
+                }
+                Event::Interrupted => match self.stop.stopped() {
+                    Some(Stop::OutOfMemory) => return Err(OutOfMemory.into()),
+                    Some(stop) => return Ok(Ending::Stopped(stop)),
+                    None => {}
+                },
+                Event::ChangeWanted => {
+                    let stop = self.stop.clone();
+                    stop.hold(|| self.switch_down(observer));
+                }
+                Event::LibrariesChanged => {
+                    let stop = self.stop.clone();
+                    stop.hold(|| self.libraries_changed(options, observer))?;
+                }
+                Event::Exec => return Ok(Ending::Executed),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes the pads of functions out that are called too often.
+    fn switch_down(&mut self, observer: &mut dyn FnMut(CallFlowEvent<'_>)) {
+        let flow = &mut self.armed.flow;
+        for hot in std::mem::take(&mut flow.hot) {
+            let Some(sites) = flow.functions.get_mut(hot.function).map(std::mem::take) else {
+                continue;
+            };
+            self.process.remove_call_sites(&sites);
+            flow.follower.switched_down(hot.function);
+            if let Some(function) = flow.follower.functions().get(hot.function) {
+                observer(CallFlowEvent::SwitchedDown {
+                    function: &function.name,
+                    rate: hot.rate,
+                    lost: hot.lost,
+                });
+            }
+        }
+    }
+
+    /// Takes out what is gone, and follows what has come.
+    fn libraries_changed(
+        &mut self,
+        options: &CallOptions,
+        observer: &mut dyn FnMut(CallFlowEvent<'_>),
+    ) -> Result<(), RecordError> {
+        let begun = Instant::now();
+        let loaded = self.process.modules()?;
+        let mut modules = self.armed.modules.take_present();
+        let mut selection = std::mem::take(&mut self.armed.selection);
+        let (modules, selection, change, plan) = Expendable::wait(move || {
+            let change = modules.update(&loaded, 0);
+            for (from, to) in &change.gone {
+                selection.forget(*from, *to);
+            }
+            let is_wanted = change.came && !selection.patterns().is_empty();
+            let plan = is_wanted.then(|| selection.plan(modules.symbols()));
+            (modules, selection, change, plan)
+        })?;
+        self.armed.modules.put_back(modules);
+        self.armed.selection = selection;
+        for warning in change.warnings {
+            observer(CallFlowEvent::Warning(warning));
+        }
+        for (from, to) in change.gone {
+            for sites in &mut self.armed.flow.functions {
+                let is_gone = |site: &mut Address| (from..to).contains(site);
+                let gone: Vec<Address> = sites.extract_if(.., is_gone).collect();
+                self.process.remove_call_sites(&gone);
+            }
+        }
+        let Some(mut plan) = plan else {
+            return Ok(());
+        };
+        let mut left_out = plan.left_out;
+        plan.functions.retain(
+            |function| match options.oversight.check_function(&function.name) {
+                Ok(()) => true,
+                Err(denied) => {
+                    left_out.add(&function.name, &denied.to_string());
+                    false
+                }
+            },
+        );
+        let Armed { flow, events, .. } = &mut self.armed;
+        let armed = flow.add(&mut self.process, events, plan.functions, &mut left_out);
+        self.armed.left_out.extend(left_out);
+        if armed.functions > 0 {
+            observer(CallFlowEvent::Armed {
+                functions: armed.functions,
+                sites: armed.sites,
+                took: begun.elapsed(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Lets the program go, reads what is left, and gives the tree.
+    fn end(
+        self,
+        ending: Result<Ending, RecordError>,
+        origin: Origin,
+        oversight: &Oversight,
+        observer: &mut dyn FnMut(CallFlowEvent<'_>),
+    ) -> Result<CallReport, RecordError> {
+        let Self {
+            mut process, armed, ..
+        } = self;
+        let ended = counter();
+        let id = process.id();
+        let has_ended = matches!(ending, Ok(Ending::Program(_)));
+        // What comes from here on is after the end.
+        let _priority = (!origin.is_started()).then(Priority::raise);
+        if !has_ended {
+            process.leave_call_sites();
+        }
+        let Armed {
+            events, mut flow, ..
+        } = armed;
+        flow.read(|take| events.finish(take));
+        if !has_ended && let Err(error) = process.detach() {
+            let words = format!("letting the program go: {error}");
+            observer(CallFlowEvent::Warning(Warning::Detach(words)));
+        }
+        let logged = oversight.end(id, &armed.program, 0);
+        let ending = ending?;
+        logged?;
+        let mut follower = flow.follower;
+        follower.close_open(ended);
+        Ok(CallReport {
+            ending,
+            process: id,
+            spawned: origin.is_started(),
+            calls: follower.take_calls(),
+            unlisted: follower.unlisted(),
+            unmatched: follower.unmatched(),
+            tree: follower.finish(ended),
+            begun: armed.begun,
+            lost: events.lost(),
+            threads_without_ring: events.threads_without_ring(),
+            left_out: armed.left_out,
+        })
+    }
+}
+
+/// A function that is to be switched down.
+struct Hot {
+    function: usize,
+    rate: u64,
+    lost: bool,
+}
+
+/// What becomes of events.
+struct Flow {
+    follower: Follower,
+    /// The sites that each function has in the program.
+    functions: Vec<Vec<Address>>,
+    /// How many sites there were.
+    sites: usize,
+    heat: Heat,
+    looked: Instant,
+    lost: u64,
+    /// How often a function may be called in a second.
+    most: Option<u64>,
+    hot: Vec<Hot>,
+    passed: Vec<Passed>,
+}
+
+/// What was put in.
+#[derive(Clone, Copy, Default)]
+struct Placed {
+    functions: usize,
+    sites: usize,
+}
+
+impl Flow {
+    /// Puts the pads of functions in. A function of which one cannot be there is left out.
+    fn add(
+        &mut self,
+        process: &mut Process,
+        events: &CallEvents,
+        functions: Vec<PlannedFunction>,
+        left_out: &mut LeftOut,
+    ) -> Placed {
+        let mut sites = Vec::new();
+        let first = self.functions.len();
+        for function in functions {
+            if self.sites + function.sites.len() > CallEvents::MOST_SITES {
+                let most = CallEvents::MOST_SITES;
+                let reason = format!("there is room for {most} places");
+                left_out.add(&function.name, &reason);
+                continue;
+            }
+            let index = self.follower.add_function(Function {
+                name: function.name,
+                address: function.entry,
+            });
+            debug_assert_eq!(index, self.functions.len());
+            for (address, role) in &function.sites {
+                let site = self.follower.add_site(Site {
+                    function: index,
+                    role: *role,
+                });
+                self.sites += 1;
+                if let Some(number) = SiteNumber::new(site) {
+                    sites.push((*address, number, index));
+                }
+            }
+            self.functions
+                .push(function.sites.into_iter().map(|(site, _)| site).collect());
+        }
+        let wanted: Vec<(Address, SiteNumber)> = (sites.iter())
+            .map(|(address, number, _)| (*address, *number))
+            .collect();
+        let refused = process.insert_call_sites(events, &wanted);
+        let function_of: HashMap<SiteNumber, usize> = (sites.iter())
+            .map(|(_, number, function)| (*number, *function))
+            .collect();
+        for refusal in refused {
+            let Some(index) = function_of.get(&refusal.site) else {
+                continue;
+            };
+            let Some(sites) = self.functions.get_mut(*index).map(std::mem::take) else {
+                continue;
+            };
+            if sites.is_empty() {
+                // For another site already.
+                continue;
+            }
+            process.remove_call_sites(&sites);
+            if let Some(function) = self.follower.functions().get(*index) {
+                left_out.add(&function.name, &refusal.reason);
+            }
+        }
+        let there = self.functions.iter().skip(first);
+        there.fold(Placed::default(), |placed, sites| Placed {
+            functions: placed.functions + usize::from(!sites.is_empty()),
+            sites: placed.sites + sites.len(),
+        })
+    }
+
+    /// Takes events from their rings, and follows them.
+    fn read(&mut self, read: impl FnOnce(&mut dyn FnMut(ThreadEvents<'_>)) -> Drained) -> Drained {
+        let Self {
+            follower, passed, ..
+        } = self;
+        read(&mut |part| {
+            passed.clear();
+            passed.extend(part.events.iter().map(|event| Passed {
+                time: event.time,
+                stack: event.stack,
+                site: event.site.index(),
+            }));
+            if !passed.is_empty() {
+                follower.follow(part.thread, passed, part.follows_gap);
+            }
+            if part.has_ended {
+                follower.end_thread(part.thread);
+            }
+        })
+    }
+
+    /// Looks now and then for functions that are called too often; whether there are some.
+    fn is_too_hot(&mut self, events: &CallEvents) -> bool {
+        let since = self.looked.elapsed();
+        let Some(most) = self.most.filter(|_| since >= WINDOW) else {
+            return false;
+        };
+        self.looked = Instant::now();
+        let lost = events.lost();
+        let has_lost = std::mem::replace(&mut self.lost, lost) < lost;
+        let seconds = since.as_secs_f64();
+        let most = (most as f64 * seconds) as u64;
+        let hot = self.heat.look(self.follower.entered(), most, has_lost);
+        let hot = hot.into_iter().map(|hot| Hot {
+            function: hot.function,
+            rate: (hot.calls as f64 / seconds) as u64,
+            lost: has_lost,
+        });
+        let is_there = |hot: &Hot| {
+            let sites = self.functions.get(hot.function);
+            sites.is_some_and(|sites| !sites.is_empty())
+        };
+        self.hot = hot.filter(is_there).collect();
+        !self.hot.is_empty()
+    }
+}
+
+/// Reads events while the program runs.
+struct FlowHandler<'r> {
+    events: &'r CallEvents,
+    flow: &'r mut Flow,
+}
+
+impl HitHandler for FlowHandler<'_> {
+    fn hit(&mut self, _: Hit, _: &mut dyn StoppedThread) -> Outcome {
+        // A jump that has become a trap: its call is not followed.
+        Outcome {
+            step: false,
+            run_ended: false,
+        }
+    }
+
+    fn look_around(&mut self) -> LookAround {
+        let drained = self.flow.read(|take| self.events.drain(take));
+        match self.flow.is_too_hot(self.events) {
+            true => LookAround::Change,
+            false => LookAround::GoesOn {
+                filled: drained.filled,
+            },
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Pads that make call events, in thousands at once.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tracewire_experiment::TargetError;
+use tracewire_jump_pad::call_events::{CallPad, CallRings, Drained, SiteNumber, ThreadEvents};
+use tracewire_jump_pad::{Features, PadMemory, SharedLayout, SharedSizes, WhenFull};
+use tracewire_model::Address;
+
+use super::journal::JUMPS;
+use crate::insert::NOT_MAPPED;
+use crate::process::Process;
+
+/// The call events of a process: what makes them, and what reads them.
+#[derive(Debug)]
+pub struct CallEvents {
+    rings: Rc<RefCell<CallRings>>,
+    pad: CallPad,
+    /// The journal of the jumps is there.
+    _memory: PadMemory,
+}
+
+impl CallEvents {
+    /// How many sites a process may have: so many a tracer that comes after us can take out, should we be killed.
+    pub const MOST_SITES: usize = if SiteNumber::COUNT < JUMPS as usize {
+        SiteNumber::COUNT
+    } else {
+        JUMPS as usize - 16
+    };
+
+    /// Reads the events that are there, while the program runs.
+    pub fn drain(&self, take: &mut dyn FnMut(ThreadEvents<'_>)) -> Drained {
+        self.rings.borrow_mut().drain(take)
+    }
+
+    /// Reads all events that are left, once no thread is in a pad.
+    pub fn finish(&self, take: &mut dyn FnMut(ThreadEvents<'_>)) -> Drained {
+        self.rings.borrow_mut().finish(take)
+    }
+
+    /// How many events were lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.rings.borrow().lost()
+    }
+
+    /// How many threads got no ring, because there were too many at once: their events are among those that were lost.
+    #[must_use]
+    pub fn threads_without_ring(&self) -> u64 {
+        self.rings.borrow().threads_without_ring()
+    }
+}
+
+/// A site where no pad can be, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SiteRefused {
+    /// The site.
+    pub site: SiteNumber,
+    /// Why not, in words for the user.
+    pub reason: String,
+}
+
+impl Process {
+    /// Sets up memory for call events. What was set up for other pads is given up.
+    ///
+    /// # Errors
+    /// When the process cannot have it, or the machine has no `rdfsbase`, in words for the user.
+    pub fn set_up_call_events(&mut self) -> Result<CallEvents, String> {
+        if !Features::of_this_machine().fsgsbase {
+            return Err(
+                "calls are followed where programs may read their fs base: that takes Linux 5.9 and a processor of the \
+                 last ten years"
+                    .to_owned(),
+            );
+        }
+        // No pad makes frames: the memory is there for its journal and for the table of threads.
+        let sizes = SharedSizes {
+            cpus: 1,
+            ring_bytes: 4096,
+            frame_limit: 0,
+            tracepoints: 0,
+            variables: 0,
+            hold_bytes: 0,
+            count_bytes: 0,
+            when_full: WhenFull::Stop,
+        };
+        let layout = SharedLayout::new(sizes, 1).map_err(|error| error.to_string())?;
+        let memory = self.patcher().attend(layout)?;
+        let shared = self
+            .patcher()
+            .share_memory_partly(CallRings::SIZE, CallRings::BUSY)?;
+        let pad = CallPad::new(shared.address()).map_err(|error| error.to_string())?;
+        let (base, address) = (shared.as_ptr(), shared.address());
+        // SAFETY: the mapping has this size, starts at a page, and is kept by the last argument.
+        let rings = unsafe { CallRings::create(base, address, Box::new(shared)) };
+        let rings = Rc::new(RefCell::new(rings));
+        self.tracee.fast.follow_calls(&self.tracee.threads, &rings);
+        Ok(CallEvents {
+            rings,
+            pad,
+            _memory: memory,
+        })
+    }
+
+    /// Puts pads in that make call events, and gives the sites where none can be. All threads are stopped.
+    pub fn insert_call_sites(
+        &mut self,
+        events: &CallEvents,
+        sites: &[(Address, SiteNumber)],
+    ) -> Vec<SiteRefused> {
+        let mut refused = Vec::new();
+        for (address, site) in sites {
+            if let Err(error) = self.insert_code(*address, events.pad.code(*site)) {
+                let reason = match error {
+                    TargetError::CannotInsert { reason, .. } => reason,
+                    TargetError::NotMapped(_) => NOT_MAPPED.to_owned(),
+                    other => other.to_string(),
+                };
+                refused.push(SiteRefused {
+                    site: *site,
+                    reason,
+                });
+            }
+        }
+        refused
+    }
+
+    /// Takes all pads out, and every thread out of them as far as can be: no event comes any more. All threads are stopped.
+    pub fn leave_call_sites(&mut self) {
+        self.tracee.take_everything_out();
+        self.tracee.empty_pads();
+    }
+
+    /// Takes the pads out at these sites. All threads are stopped.
+    pub fn remove_call_sites(&mut self, sites: &[Address]) {
+        for site in sites {
+            // Memory that is gone needs no byte back.
+            let _ = self.patcher().take_jump_out(site.0);
+            self.tracee
+                .fast
+                .forget_jump(&mut self.tracee.memory, site.0);
+        }
+    }
+}
