@@ -207,7 +207,10 @@ impl Follower {
                     self.leave(&mut calls, thread, function, event.stack, time);
                 }
                 SiteRole::Exit => self.leave(&mut calls, thread, function, event.stack, time),
-                SiteRole::MayExit => calls.may_leave(function, event.stack, time),
+                SiteRole::MayExit => {
+                    self.rise(&mut calls, thread, event.stack, time);
+                    calls.may_leave(function, event.stack, time);
+                }
             }
         }
         self.threads.insert(thread, calls);
@@ -268,13 +271,18 @@ impl Follower {
         stack: u64,
         time: u64,
     ) {
-        calls.choose(stack);
-        while let Some(closed) = calls.close_below(stack, false, time) {
-            self.close(thread, closed, End::Left);
-        }
+        self.rise(calls, thread, stack, time);
         match calls.close_call(function, stack, time) {
             Some(closed) => self.close(thread, closed, End::Exit),
             None => self.unmatched += 1,
+        }
+    }
+
+    /// The thread is in a call that began at this place: what is below was left.
+    fn rise(&mut self, calls: &mut ThreadCalls, thread: ThreadId, stack: u64, time: u64) {
+        calls.choose(stack);
+        while let Some(closed) = calls.close_below(stack, false, time) {
+            self.close(thread, closed, End::Left);
         }
     }
 
@@ -316,5 +324,119 @@ impl Follower {
             ended: closed.ended,
             end,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREAD: ThreadId = ThreadId(7);
+
+    /// A follower of functions `f0` to `f2`, each with sites of these roles.
+    fn follower(roles: &[SiteRole]) -> Follower {
+        let function = |index: u64| Function {
+            name: format!("f{index}"),
+            address: Address(index),
+        };
+        let mut follower = Follower::new((0..3).map(function).collect());
+        for function in 0..3 {
+            for role in roles {
+                follower.add_site(Site {
+                    function,
+                    role: *role,
+                });
+            }
+        }
+        follower
+    }
+
+    fn folded(follower: Follower, now: u64) -> String {
+        let mut text = Vec::new();
+        let tree = follower.finish(now);
+        tree.write_folded(&mut text, |ticks| ticks)
+            .expect("written");
+        String::from_utf8(text).expect("text")
+    }
+
+    const fn event(time: u64, stack: u64, site: usize) -> Event {
+        Event { time, stack, site }
+    }
+
+    #[test]
+    fn a_jump_back_to_the_entry_is_no_call() {
+        let mut follower = follower(&[SiteRole::EntryAndLoop, SiteRole::Exit]);
+        let events = [
+            event(1, 0x1000, 0),
+            event(3, 0x1000, 0),
+            event(5, 0x0f00, 2),
+            event(6, 0x0f00, 3),
+            event(9, 0x1000, 1),
+        ];
+        follower.follow(THREAD, &events, false);
+        assert_eq!(follower.entered(), [1, 1, 0]);
+        assert_eq!(folded(follower, 9), "f0 7\nf0;f1 1\n");
+    }
+
+    #[test]
+    fn a_jump_that_may_lead_elsewhere_ends_a_call_if_no_exit_follows() {
+        let mut follower = follower(&[SiteRole::Entry, SiteRole::MayExit, SiteRole::Exit]);
+        let events = [
+            event(1, 0x1000, 0),
+            event(2, 0x0f00, 3),
+            event(5, 0x0f00, 4),
+            event(8, 0x1000, 2),
+        ];
+        follower.follow(THREAD, &events, false);
+        assert_eq!(folded(follower, 9), "f0 4\nf0;f1 3\n");
+    }
+
+    #[test]
+    fn what_is_open_before_lost_events_may_have_ended_then() {
+        let mut follower = follower(&[SiteRole::Entry, SiteRole::Exit]);
+        follower.follow(THREAD, &[event(1, 0x1000, 0), event(3, 0x0f00, 2)], false);
+        follower.follow(THREAD, &[event(90, 0x1000, 1)], true);
+        assert_eq!(follower.unmatched(), 0);
+        assert_eq!(folded(follower, 100), "f0 89\n");
+    }
+
+    #[test]
+    fn exits_of_calls_that_had_begun_before_are_counted() {
+        let mut follower = follower(&[SiteRole::Entry, SiteRole::Exit]);
+        let events = [
+            event(1, 0x0f00, 1),
+            event(2, 0x1000, 3),
+            event(3, 0x1100, 0),
+        ];
+        follower.follow(THREAD, &events, false);
+        assert_eq!(follower.unmatched(), 2);
+        assert_eq!(folded(follower, 5), "f0 2\n");
+    }
+
+    #[test]
+    fn single_calls_are_kept_up_to_a_limit() {
+        let mut follower = follower(&[SiteRole::Entry, SiteRole::Exit]);
+        follower.list(ListedCalls {
+            function: Some("f1".to_owned()),
+            depth: 1,
+            most: 1,
+        });
+        let mut events = vec![event(1, 0x1000, 0)];
+        for turn in 1..3 {
+            events.extend([event(10 * turn, 0x0f00, 2), event(10 * turn + 4, 0x0f00, 3)]);
+        }
+        follower.follow(THREAD, &events, false);
+        follower.close_open(50);
+        let call = Call {
+            thread: THREAD,
+            function: 1,
+            caller: Some(0),
+            depth: 1,
+            begun: 10,
+            ended: 14,
+            end: End::Exit,
+        };
+        assert_eq!(follower.take_calls(), [call]);
+        assert_eq!(follower.unlisted(), 1);
     }
 }

@@ -9,6 +9,8 @@
 
 mod follower;
 mod heat;
+#[cfg(test)]
+mod model;
 mod threads;
 mod tree;
 

@@ -14,7 +14,7 @@ pub(crate) struct ThreadCalls {
     stacks: Vec<Vec<OpenCall>>,
     /// Where the thread is.
     current: usize,
-    /// The stack that it was on before, while nothing is open on the current one.
+    /// The stack that it was on before, from which the first call on the current one is made.
     came_from: Option<usize>,
     last: u64,
 }
@@ -101,13 +101,8 @@ impl ThreadCalls {
             self.came_from = None;
             return;
         };
-        if distance <= SAME_STACK {
-            self.current = nearest;
-            return;
-        }
-        let empty = self.stacks.iter().position(Vec::is_empty);
-        let outer = self.current;
-        self.current = match empty {
+        let chosen = match self.stacks.iter().position(Vec::is_empty) {
+            _ if distance <= SAME_STACK => nearest,
             Some(empty) => empty,
             None if self.stacks.len() >= MOST_STACKS => nearest,
             None => {
@@ -115,7 +110,9 @@ impl ThreadCalls {
                 self.stacks.len() - 1
             }
         };
-        self.came_from = (self.current != outer).then_some(outer);
+        if chosen != self.current {
+            self.came_from = Some(std::mem::replace(&mut self.current, chosen));
+        }
     }
 
     /// The node of the innermost open call.
@@ -165,7 +162,6 @@ impl ThreadCalls {
 
     /// Notes a jump that may lead to another function.
     pub(crate) fn may_leave(&mut self, function: usize, stack: u64, time: u64) {
-        self.choose(stack);
         let open = (self.stacks.get_mut(self.current)).and_then(|calls| calls.last_mut());
         if let Some(open) = open.filter(|open| (open.function, open.stack) == (function, stack)) {
             open.may_end = Some(time);

@@ -2,6 +2,8 @@
 //!
 //! `TRACEWIRE_SPAN_ROUNDS` sets how many rounds the programs make.
 
+mod flow;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
