@@ -27,6 +27,8 @@ pub enum SiteRole {
     EntryAndExit,
     /// It returns, or jumps to another function.
     Exit,
+    /// It comes before the function returns, whatever happens. The stack pointer is not what it was at the entry.
+    EarlyExit,
     /// It may jump to another function, or stay in its own.
     MayExit,
 }
@@ -152,6 +154,20 @@ impl Follower {
         self.sites.len() - 1
     }
 
+    /// Whether a site is an exit, and nothing else.
+    #[must_use]
+    pub fn is_exit(&self, site: usize) -> bool {
+        let site = self.sites.get(site);
+        site.is_some_and(|site| site.role == SiteRole::Exit)
+    }
+
+    /// A function's exit is seen at an instruction before it.
+    pub fn exits_early(&mut self, site: usize) {
+        if let Some(site) = self.sites.get_mut(site) {
+            site.role = SiteRole::EarlyExit;
+        }
+    }
+
     /// How often each function was entered, by its index.
     #[must_use]
     pub fn entered(&self) -> &[u64] {
@@ -207,6 +223,13 @@ impl Follower {
                     self.leave(&mut calls, thread, function, event.stack, time);
                 }
                 SiteRole::Exit => self.leave(&mut calls, thread, function, event.stack, time),
+                SiteRole::EarlyExit => {
+                    self.rise(&mut calls, thread, event.stack, time);
+                    match calls.close_innermost(function, time) {
+                        Some(closed) => self.close(thread, closed, End::Exit),
+                        None => self.unmatched += 1,
+                    }
+                }
                 SiteRole::MayExit => {
                     self.rise(&mut calls, thread, event.stack, time);
                     calls.may_leave(function, event.stack, time);

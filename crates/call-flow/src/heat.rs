@@ -54,7 +54,10 @@ mod tests {
             functions(&heat.look(&[10, 2000, 3000], 1000, false)),
             [2, 1]
         );
-        assert_eq!(functions(&heat.look(&[1010, 2001, 3000], 1000, false)), [0; 0]);
+        assert_eq!(
+            functions(&heat.look(&[1010, 2001, 3000], 1000, false)),
+            [0; 0]
+        );
         assert_eq!(functions(&heat.look(&[2011, 2001, 3000], 1000, false)), [0]);
     }
 

@@ -183,6 +183,12 @@ impl ThreadCalls {
         is_it.then(|| self.close(self.current, time)).flatten()
     }
 
+    /// Ends the innermost call if it is one of this function.
+    pub(crate) fn close_innermost(&mut self, function: usize, time: u64) -> Option<Closed> {
+        let is_it = self.here().last()?.function == function;
+        is_it.then(|| self.close(self.current, time)).flatten()
+    }
+
     /// Ends an open call: those on stacks that were entered from others first.
     pub(crate) fn close_any(&mut self, time: u64) -> Option<Closed> {
         let is_inner =

@@ -5,7 +5,7 @@
 //! is any, says that the stack is as it was at the first instruction; other jumps lead to a part of the function that has a symbol
 //! of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use tracewire_arch::{
@@ -19,6 +19,9 @@ const LARGEST: u64 = 16 << 20;
 
 /// How many ranges a function may have with those that its jumps lead to.
 const MOST_RANGES: usize = 1024;
+
+/// How many instructions before another one are given.
+const MOST_BEFORE: usize = 4;
 
 /// A place where a call begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +68,49 @@ pub fn call_points(symbols: &Symbols, function: &Function, entry: Address) -> Ve
         offset: 0,
     });
     std::iter::once(entry_point).chain(exits).collect()
+}
+
+/// The instructions that always come before one of a function, the nearest first: no call, no branch, and none of the function's
+/// branches leads between them and it. For x86 alone; at most [`MOST_BEFORE`].
+#[must_use]
+pub fn straight_before(symbols: &Symbols, function: &Function, address: Address) -> Vec<Address> {
+    let bitness = match symbols.architecture().unwrap_or(Architecture::X86_64) {
+        Architecture::X86_64 => 64,
+        Architecture::I386 => 32,
+        _ => return Vec::new(),
+    };
+    let mut before: Vec<Address> = Vec::new();
+    let mut found = None;
+    let mut targets = BTreeSet::new();
+    for (start, end) in &function.ranges {
+        let length = end.0.saturating_sub(start.0).min(LARGEST);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        if !symbols.read_only_memory(*start, &mut bytes) {
+            continue;
+        }
+        before.clear();
+        let decoder = Decoder::with_ip(bitness, &bytes, start.0, DecoderOptions::NONE);
+        for instruction in decoder {
+            let at = Address(instruction.ip());
+            if at == address {
+                found = Some(std::mem::take(&mut before));
+            }
+            if matches!(
+                instruction.op0_kind(),
+                OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16
+            ) {
+                targets.insert(instruction.near_branch_target());
+            }
+            match instruction.flow_control() {
+                FlowControl::Next => before.push(at),
+                _ => before.clear(),
+            }
+        }
+    }
+    let found = found.unwrap_or_default();
+    let is_straight = |at: &&Address| targets.range(at.0 + 1..=address.0).next().is_none();
+    let near = found.iter().rev().take(MOST_BEFORE);
+    near.take_while(is_straight).copied().collect()
 }
 
 /// Whether the instruction at an address returns.

@@ -50,7 +50,7 @@ mod watch;
 pub use aggregate::ScriptAggregate;
 pub use collected::CollectedItems;
 pub use error::{Problem, ScriptError};
-pub use exits::{CallPoint, call_points};
+pub use exits::{CallPoint, call_points, straight_before};
 pub use model::{
     BufferSize, Ignored, ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind,
     ScriptVariable, Settings,

@@ -4,10 +4,14 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tracewire_call_flow::{Event as Passed, Follower, Function, Heat, Site};
-use tracewire_experiment::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
+use tracewire_debuginfo::Symbols;
+use tracewire_experiment::{
+    Hit, HitHandler, LookAround, Outcome, PadTarget as _, StoppedThread, Target as _,
+};
 use tracewire_jump_pad::call_events::{Drained, SiteNumber, ThreadEvents};
 use tracewire_jump_pad::counter;
 use tracewire_model::Address;
+use tracewire_script::straight_before;
 use tracewire_target_linux::{CallEvents, Event, Process};
 
 use super::plan::{LeftOut, Plan, PlannedFunction, Selection};
@@ -164,7 +168,13 @@ fn arm(
         passed: Vec::new(),
     };
     let mut left_out = plan.left_out;
-    let armed = flow.add(process, &events, plan.functions, &mut left_out);
+    let armed = flow.add(
+        process,
+        &events,
+        modules.symbols(),
+        plan.functions,
+        &mut left_out,
+    );
     if armed.functions == 0 {
         return Err(RecordError::NoCalls(left_out));
     }
@@ -261,6 +271,7 @@ impl Run {
                 continue;
             };
             self.process.remove_call_sites(&sites);
+            flow.take_traps_out(&mut self.process, &mut self.armed.left_out);
             flow.follower.switched_down(hot.function);
             if let Some(function) = flow.follower.functions().get(hot.function) {
                 observer(CallFlowEvent::SwitchedDown {
@@ -316,8 +327,19 @@ impl Run {
                 }
             },
         );
-        let Armed { flow, events, .. } = &mut self.armed;
-        let armed = flow.add(&mut self.process, events, plan.functions, &mut left_out);
+        let Armed {
+            flow,
+            events,
+            modules,
+            ..
+        } = &mut self.armed;
+        let armed = flow.add(
+            &mut self.process,
+            events,
+            modules.symbols(),
+            plan.functions,
+            &mut left_out,
+        );
         self.armed.left_out.extend(left_out);
         if armed.functions > 0 {
             observer(CallFlowEvent::Armed {
@@ -413,6 +435,7 @@ impl Flow {
         &mut self,
         process: &mut Process,
         events: &CallEvents,
+        symbols: &Symbols,
         functions: Vec<PlannedFunction>,
         left_out: &mut LeftOut,
     ) -> Placed {
@@ -447,30 +470,102 @@ impl Flow {
             .map(|(address, number, _)| (*address, *number))
             .collect();
         let refused = process.insert_call_sites(events, &wanted);
-        let function_of: HashMap<SiteNumber, usize> = (sites.iter())
-            .map(|(_, number, function)| (*number, *function))
+        let site_of: HashMap<SiteNumber, (Address, usize)> = (sites.iter())
+            .map(|(address, number, function)| (*number, (*address, *function)))
             .collect();
         for refusal in refused {
-            let Some(index) = function_of.get(&refusal.site) else {
-                continue;
-            };
-            let Some(sites) = self.functions.get_mut(*index).map(std::mem::take) else {
-                continue;
-            };
-            if sites.is_empty() {
-                // For another site already.
-                continue;
-            }
-            process.remove_call_sites(&sites);
-            if let Some(function) = self.follower.functions().get(*index) {
-                left_out.add(&function.name, &refusal.reason);
+            if let Some((address, index)) = site_of.get(&refusal.site).copied()
+                && !self.exit_earlier(process, events, symbols, refusal.site, address, index)
+            {
+                self.leave_out(process, index, &refusal.reason, left_out);
             }
         }
+        self.take_traps_out(process, left_out);
         let there = self.functions.iter().skip(first);
         there.fold(Placed::default(), |placed, sites| Placed {
             functions: placed.functions + usize::from(!sites.is_empty()),
             sites: placed.sites + sites.len(),
         })
+    }
+
+    /// Puts the pad of an exit before an instruction that always comes before it; whether there can be one.
+    fn exit_earlier(
+        &mut self,
+        process: &mut Process,
+        events: &CallEvents,
+        symbols: &Symbols,
+        site: SiteNumber,
+        address: Address,
+        index: usize,
+    ) -> bool {
+        let Some(sites) = self
+            .functions
+            .get_mut(index)
+            .filter(|sites| !sites.is_empty())
+        else {
+            // The function is left out already.
+            return true;
+        };
+        if !self.follower.is_exit(site.index()) {
+            return false;
+        }
+        let Some(function) = symbols.function_at(address) else {
+            return false;
+        };
+        for earlier in straight_before(symbols, &function, address) {
+            if sites.contains(&earlier) {
+                return false;
+            }
+            if process
+                .insert_call_sites(events, &[(earlier, site)])
+                .is_empty()
+            {
+                sites.retain(|known| *known != address);
+                sites.push(earlier);
+                self.follower.exits_early(site.index());
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes the pads of a function out, which cannot be followed.
+    fn leave_out(
+        &mut self,
+        process: &mut Process,
+        index: usize,
+        reason: &str,
+        left_out: &mut LeftOut,
+    ) {
+        let Some(sites) = self.functions.get_mut(index).map(std::mem::take) else {
+            return;
+        };
+        if sites.is_empty() {
+            // For another site already.
+            return;
+        }
+        process.remove_call_sites(&sites);
+        if let Some(function) = self.follower.functions().get(index) {
+            left_out.add(&function.name, reason);
+        }
+    }
+
+    /// Where a change has made traps of jumps beside it, the functions are followed no longer: a trap stops its thread, and outlives us.
+    fn take_traps_out(&mut self, process: &mut Process, left_out: &mut LeftOut) {
+        loop {
+            let traps = process.take_demoted();
+            if traps.is_empty() {
+                return;
+            }
+            for (address, reason) in traps {
+                // Memory that is gone needs no byte back.
+                let _ = process.remove(address);
+                let of_function = |sites: &Vec<Address>| sites.contains(&address);
+                if let Some(index) = self.functions.iter().position(of_function) {
+                    self.leave_out(process, index, &reason, left_out);
+                }
+            }
+        }
     }
 
     /// Takes events from their rings, and follows them.

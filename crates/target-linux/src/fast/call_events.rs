@@ -109,8 +109,11 @@ impl Process {
         events: &CallEvents,
         sites: &[(Address, SiteNumber)],
     ) -> Vec<SiteRefused> {
+        // The displacement of a jump may end in the bytes of the next one: higher ones come first, and none has to be made again.
+        let mut sites = sites.to_vec();
+        sites.sort_by_key(|(address, _)| std::cmp::Reverse(*address));
         let mut refused = Vec::new();
-        for (address, site) in sites {
+        for (address, site) in &sites {
             if let Err(error) = self.insert_code(*address, events.pad.code(*site)) {
                 let reason = match error {
                     TargetError::CannotInsert { reason, .. } => reason,

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 /* Threads that call functions, so many times or until a byte comes; and whether the code is as it was. */
 #include <pthread.h>
 #include <stdio.h>
