@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use super::flow::FlowProgram;
 use super::{median, print_ratio};
 use crate::{setup, workspace};
 
@@ -20,6 +21,9 @@ pub struct Arguments {
     /// How many names there are of which the program has none
     #[arg(long, default_value_t = 10_000)]
     names: usize,
+    /// How many functions of a C++ program have their calls followed
+    #[arg(long, default_value_t = 30_000)]
+    calls: usize,
     /// How many busy threads are attached to
     #[arg(long, default_value_t = 100)]
     threads: usize,
@@ -68,6 +72,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         program: directory.path().join("arm"),
     };
     bench.prepare()?;
+    let flow = FlowProgram::build(directory.path(), arguments.calls)?;
+    let mut followed = Vec::new();
     let [mut started, mut attached, mut busy, mut attached_by_gdb] = <[Turns; 4]>::default();
     let [mut ours, mut theirs] = <[ServerTurns; 2]>::default();
     let (mut refused, mut refused_by_gdb) = (Vec::new(), Vec::new());
@@ -75,6 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         eprintln!("round {round} of {}", arguments.rounds);
         bench.record_started(&mut started)?;
         bench.record_attached(&["--script", "all.gdb"], 1, &mut attached)?;
+        followed.push(flow.follow(&bench.tracewire)?);
         bench.check_mechanisms()?;
         bench.gdb_tracepoints("gdbserver --once -", &mut theirs)?;
         let server = format!("{} gdbserver --once -", bench.tracewire.display());
@@ -108,6 +115,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     row(
         &format!("record: {tracepoints} tracepoints in a running program"),
         &attached.armed,
+        Some(ARMED),
+    );
+    row(
+        &format!("calls: {} functions of C++, followed", arguments.calls),
+        &followed,
         Some(ARMED),
     );
     row(

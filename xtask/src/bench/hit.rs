@@ -106,6 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut count = Turns::new("tracewire, count() by an integer");
     let mut timed = Turns::new("tracewire, a span, hist($duration)");
     let mut uprobe_span = Turns::new("uprobe and uretprobe");
+    let mut flow = Vec::new();
     let (mut untraced, mut floor, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fast_refused, mut uprobe_refused) = (None, None);
     let mut bytes_a_frame = 0;
@@ -153,6 +154,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             None,
             "span work",
         )?);
+        flow.push(with_calls(&tracewire, &program)?);
         for ((_, name, arguments, tracepoint, _), costs) in VALUES.iter().zip(&mut valued) {
             costs.push(nanoseconds_per_call(
                 Command::new(&tracewire)
@@ -271,6 +273,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             );
         }
     }
+    println!(
+        "tracewire calls, an event of an entry or an exit: {:.4} µs, limit {FLOW_LIMIT} µs",
+        (median(&flow) - median(&untraced)) / 2.0 / 1000.0
+    );
     println!("tracewire gdbserver: {bytes_a_frame} bytes a frame");
     for ((what, _, _, tracepoint, limit), costs) in VALUES.iter().zip(&valued) {
         println!(
@@ -389,6 +395,28 @@ fn with_tracewire(
             .arg(program)
             .args(arguments),
     )
+}
+
+/// How many calls are followed at once: their events have room in a ring, whether its reader has a processor or not.
+const FLOW_CALLS: u64 = 60_000;
+/// The most that an event of a call is to cost, in µs.
+const FLOW_LIMIT: f64 = 0.02;
+
+/// The calls of the function followed, an entry and an exit each.
+fn with_calls(tracewire: &Path, program: &Path) -> Result<f64> {
+    let output = Command::new(tracewire)
+        .args(["calls", "--hot", "none", "work", "--"])
+        .arg(program)
+        .arg(FLOW_CALLS.to_string())
+        .output()
+        .context("cannot start tracewire")?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    // It calls the function a hundred times more to be warm.
+    let calls = format!(" {}  work\n", FLOW_CALLS + 100);
+    if !text.contains(&calls) {
+        bail!("not all calls were followed:\n{text}");
+    }
+    cost_told(&text).with_context(|| format!("no figure:\n{text}"))
 }
 
 /// A run of ours that GDB has made.

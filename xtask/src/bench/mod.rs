@@ -3,6 +3,7 @@
 mod arm;
 mod budget;
 mod file;
+mod flow;
 mod hit;
 mod proxy;
 mod qemu;
