@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 //!
 //! [`Follower`] takes the events of each thread in their order. A call is known by its place on the stack: the stack pointer at
-//! the first instruction of its function. An event that is higher on the stack than an open call says that the call was left,
-//! by an exception, by `longjmp`, or by an exit that was not seen. [`CallTree`] has who called whom, how often, and how long
+//! the first instruction of its function. An event that is higher on the stack than an open call says that the call was left.
+//! That is how exceptions and `longjmp` are seen, and exits whose events were lost. [`CallTree`] has who called whom, how often, and how long
 //! that took; [`Call`] is one call.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -16,6 +16,9 @@ const OF_THIS_MACHINE: &str = "/etc/tracewire.toml";
 /// The longest policy, in bytes.
 const LONGEST: u64 = 1 << 20;
 
+/// A log of what is recorded.
+pub type SharedAudit = Arc<dyn Audit>;
+
 #[derive(Args, Debug)]
 pub struct PolicyArguments {
     /// What may be recorded, besides what /etc/tracewire.toml says
@@ -46,12 +49,12 @@ impl PolicyArguments {
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
-    pub fn read(&self) -> anyhow::Result<(Vec<Policy>, Vec<Arc<dyn Audit>>)> {
+    pub fn read(&self) -> anyhow::Result<(Vec<Policy>, Vec<SharedAudit>)> {
         let own = self.policy.as_deref().map(read).transpose()?;
         let policies: Vec<Policy> = of_this_machine()?.into_iter().chain(own).collect();
         let of_policies = policies.iter().filter_map(Policy::audit);
         let names = self.audit.as_deref().into_iter().chain(of_policies);
-        let logs = names.map(|name| Ok(Arc::new(Log::open(name)?) as Arc<dyn Audit>));
+        let logs = names.map(|name| Ok(Arc::new(Log::open(name)?) as SharedAudit));
         let logs = logs.collect::<anyhow::Result<_>>()?;
         Ok((policies, logs))
     }

@@ -86,8 +86,8 @@ pub struct Drained {
 impl CallRings {
     /// How much memory they take, in bytes. Most of it is never touched.
     pub const SIZE: u64 = SIZE;
-    /// How much of it pads touch at each event, from its start on.
-    pub const BUSY: u64 = RINGS_START;
+    /// How much of it is to be there at once, from its start on: what pads touch at each event, and the first ring.
+    pub const BUSY: u64 = RINGS_START + ring::SIZE;
 
     /// Sets up memory of zeros, which the program has at `address`.
     ///
