@@ -452,6 +452,11 @@ fn spans() {
 }
 
 #[test]
+fn calls() {
+    check("docs/guide/calls.md");
+}
+
+#[test]
 fn counts() {
     check("docs/guide/counts.md");
 }
