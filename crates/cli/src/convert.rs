@@ -13,8 +13,9 @@ use clap::{Args, CommandFactory as _, ValueHint};
 use tempfile::NamedTempFile;
 use tracewire_convert::csv::{self, Column};
 use tracewire_convert::part::{self, SplitBy};
-use tracewire_convert::{Format, Source, chrome, ctf, json, merge};
+use tracewire_convert::{Format, Source, ctf, json, merge};
 use tracewire_model::FrameNumber;
+use tracewire_model::ThreadId;
 use tracewire_tracefile::TraceFile;
 use tracewire_views::{Program, Viewer};
 
@@ -22,8 +23,10 @@ use crate::Answer;
 use crate::arguments::Arguments;
 use crate::debuginfod::DebuginfodArguments;
 use crate::execution::{self, Kind};
+use crate::export::{self, Destination, Programs, RunFile};
 use crate::frames::{FrameRange, parse_time};
 use crate::progress::Progress;
+use crate::types::TypeArguments;
 use crate::{open, output, several};
 
 pub const HELP: &str = "\
@@ -33,6 +36,12 @@ The format of IN is detected from its content: a trace file or JSON lines. That 
   csv     .csv                                      a table: --column
   ctf     .ctf, a name that ends with /, a folder   Common Trace Format 1.8, for babeltrace2 and Trace Compass
   chrome  .trace.json .chrome.json .perfetto.json   a time line for Chrome and Perfetto
+  perfetto .perfetto-trace .pftrace .perfetto       Perfetto's own format, for ui.perfetto.dev and trace_processor
+  otlp    .otlp.json .otlp.jsonl, http://HOST:PORT  OpenTelemetry's spans, logs and metrics; to a collector by HTTP
+  firefox .firefox.json                             a profile for profiler.firefox.com
+  folded  .folded                                   stacks for flame graphs
+
+The last five have the values of expressions with their types, and all processes of a run's folder.
 
 An execution trace is converted to
   twx     .twx                                      its compact form, which replaces the text
@@ -43,7 +52,7 @@ An execution trace is converted to
   chrome  .trace.json .chrome.json .perfetto.json   calls on a time line
   tf      .tf .tfile .gdbtrace                      GDB's trace file, a frame for each instruction
 
-Several INs are merged in the order of time. --frame and --time cut; --split-by makes several files of OUT's name, with \
+Several INs are merged in the order of time; in the formats of whole runs each is a process. --frame and --time cut; --split-by makes several files of OUT's name, with \
 the part's name before the ending.
 
 Columns of a table: frame, tracepoint, pc, time_us, thread, cpu, stepping, $variable, $register, 0xADDRESS@LENGTH, or any \
@@ -53,6 +62,8 @@ Examples:
   tracewire convert run.tf run.jsonl && tracewire convert run.jsonl same.tf
   tracewire convert run.tf run.csv --column frame --column '$rsp' --column 'j->name'
   tracewire convert run.tf run.ctf && babeltrace2 run.ctf
+  tracewire convert run/ run.perfetto-trace --flow 'request->id'
+  tracewire convert run.tf http://127.0.0.1:4318
   tracewire convert one.tf two.tf both.tf
   tracewire convert run.tf part.tf --frame 100..200
   tracewire convert run.tf run.tf --split-by thread
@@ -88,9 +99,19 @@ pub struct ConvertArguments {
     /// Several files: tracepoint, thread, or so many frames each
     #[arg(long, value_name = "WHAT", value_parser = parse_split)]
     pub split_by: Option<SplitBy>,
-    /// The program, or one of its libraries, for the columns' expressions; may be given several times
+    /// The program, or one of its libraries, for values and columns; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
+    /// To perfetto: connect the hits and spans that have an equal value of this collected expression; may be given several times
+    #[arg(long, value_name = "EXPRESSION")]
+    pub flow: Vec<String>,
+    /// Write values by their members, as GDB does without pretty-printers
+    #[arg(long, conflicts_with = "types")]
+    pub raw: bool,
+    #[command(flatten)]
+    pub types: TypeArguments,
+    #[command(flatten)]
+    pub debuginfod: DebuginfodArguments,
     #[command(flatten)]
     pub machine: open::Machine,
 }
@@ -121,36 +142,57 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
             .exit(),
     };
     // A run of several processes is its parts.
-    let whole: Vec<PathBuf> = sources
-        .iter()
-        .map(|source| {
-            Ok(match several::parts_of(source)? {
-                Some(parts) => parts.into_iter().map(|part| part.path).collect(),
-                None => vec![source.clone()],
-            })
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?
-        .concat();
+    let mut whole: Vec<NamedFile> = Vec::new();
+    for source in sources {
+        match several::parts_of(source)? {
+            Some(parts) => whole.extend(parts.into_iter().map(|part| NamedFile {
+                path: part.path,
+                process: Some((part.process, part.parent)),
+            })),
+            None => whole.push(NamedFile {
+                path: source.clone(),
+                process: None,
+            }),
+        }
+    }
     // What came through a pipe is read from where it is kept.
-    let (kept, replaced);
-    let sources = match &whole[..] {
-        [source] => match execution::kind(source)? {
-            Kind::Execution(source) => return execution::convert::run(source, out, arguments),
+    let kept;
+    if let [source] = &mut whole[..] {
+        match execution::kind(&source.path)? {
+            Kind::Execution(source) => {
+                if let Destination::Endpoint(_) = Destination::of(out) {
+                    bail!(
+                        "an endpoint takes the run of a trace file, and this is an execution trace"
+                    );
+                }
+                return execution::convert::run(source, out, arguments);
+            }
             Kind::TraceFile(file) => {
                 kept = file;
-                replaced = [kept.to_path_buf()];
-                &replaced[..]
+                source.path = kept.to_path_buf();
             }
-        },
-        several => several,
-    };
+        }
+    }
     if arguments.timestamps {
         bail!("--timestamps is for execution traces, and this is a trace file");
     }
-    let format = match &arguments.to {
-        Some(name) => Source::TraceFile.format(name)?,
-        None => output_format(out)?,
+    let destination = Destination::of(out);
+    let format = match (&arguments.to, destination) {
+        (Some(name), _) => Source::TraceFile.format(name)?,
+        (None, Destination::Endpoint(_)) => Format::Otlp,
+        (None, Destination::File(out)) => output_format(out)?,
     };
+    if let Destination::Endpoint(address) = destination {
+        if format != Format::Otlp {
+            bail!("{address} is an endpoint, which takes otlp, not {format}");
+        }
+        if arguments.split_by.is_some() {
+            bail!("--split-by makes several files, and {address} is an endpoint");
+        }
+    }
+    if !arguments.flow.is_empty() && format != Format::Perfetto {
+        bail!("--flow is for perfetto, not for {format}");
+    }
     let columns: Vec<Column> = arguments
         .column
         .iter()
@@ -159,10 +201,15 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     if !columns.is_empty() && format != Format::Csv {
         bail!("--column is for a table (csv), not for {format}");
     }
-    let file = merged(sources, arguments)?;
+    if export::is_exported(format) && arguments.split_by.is_none() {
+        let files = run_files(whole, arguments)?;
+        return export::write(&files, destination, format, arguments);
+    }
+    let sources: Vec<PathBuf> = whole.into_iter().map(|named| named.path).collect();
+    let file = merged(&sources, arguments)?;
     let file = cut(file, arguments)?;
     let Some(by) = arguments.split_by else {
-        return write(&file, out, format, &columns, &arguments.elf);
+        return write(file, out, format, &columns, arguments);
     };
     if is_stdout(out) {
         bail!("--split-by makes several files: expected a name to make theirs of, not -");
@@ -172,17 +219,40 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
             through_file(|sink| part::write(&file, part.frames.iter().copied(), sink).map(drop))?;
         let one = settled(one, out, arguments)?;
         write(
-            &one,
+            one,
             &part_name(out, &part.name),
             format,
             &columns,
-            &arguments.elf,
+            arguments,
         )?;
     }
     Ok(Answer::Yes)
 }
 
-fn is_stdout(path: &Path) -> bool {
+/// A file to read, before it is opened.
+struct NamedFile {
+    path: PathBuf,
+    /// Its process, in a run of several, and the process that made that one.
+    process: Option<(ThreadId, Option<ThreadId>)>,
+}
+
+/// The files of a run that is written as a whole, each cut as the arguments say.
+fn run_files(named: Vec<NamedFile>, arguments: &ConvertArguments) -> anyhow::Result<Vec<RunFile>> {
+    if arguments.frame.is_some() && named.len() > 1 {
+        bail!("--frame is for one trace file, and the run has several; --time cuts all of them");
+    }
+    let opened = named.into_iter().map(|one| {
+        let file = cut(open_source(&one.path, arguments)?, arguments)?;
+        Ok(RunFile {
+            path: one.path,
+            process: one.process,
+            file,
+        })
+    });
+    opened.collect()
+}
+
+pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
@@ -290,12 +360,21 @@ fn cut(file: TraceFile, arguments: &ConvertArguments) -> anyhow::Result<TraceFil
 }
 
 fn write(
-    file: &TraceFile,
+    file: TraceFile,
     out: &Path,
     format: Format,
     columns: &[Column],
-    elf: &[PathBuf],
+    arguments: &ConvertArguments,
 ) -> anyhow::Result<Answer> {
+    if export::is_exported(format) {
+        let one = RunFile {
+            path: out.to_owned(),
+            process: None,
+            file,
+        };
+        return export::write(&[one], Destination::File(out), format, arguments);
+    }
+    let file = &file;
     if format == Format::Ctf {
         return write_folder(file, out);
     }
@@ -306,8 +385,7 @@ fn write(
             Progress::over_frames(out, file)
         }
     };
-    let write_to = |sink: &mut dyn Write| -> anyhow::Result<()> {
-        let mut sink = BufWriter::with_capacity(1 << 16, sink);
+    into_place(out, |mut sink| {
         match format {
             // Every byte, the damaged ones too.
             Format::TraceFile => sink
@@ -317,21 +395,32 @@ fn write(
                 let _progress = progress();
                 json::write(file, &mut sink)?;
             }
-            Format::Chrome => {
-                let _progress = progress();
-                chrome::write(file, &mut sink)?;
-            }
-            Format::Csv => write_table(file, columns, elf, progress, &mut sink)?,
+            Format::Csv => write_table(file, columns, arguments, progress, &mut sink)?,
             Format::Ctf => bail!("a CTF trace is a folder"),
+            Format::Chrome | Format::Perfetto | Format::Otlp | Format::Firefox | Format::Folded => {
+                bail!("{format} is of a whole run")
+            }
             Format::Compact | Format::Text | Format::Lines(_) | Format::Vcd => {
                 bail!("{format} is for execution traces, and this is a trace file")
             }
         }
+        Ok(())
+    })?;
+    Ok(Answer::Yes)
+}
+
+/// Writes a file beside its place and puts it there when it is whole; `-` is standard output.
+pub fn into_place(
+    out: &Path,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let write_to = |sink: &mut dyn Write| -> anyhow::Result<()> {
+        let mut sink = BufWriter::with_capacity(1 << 16, sink);
+        write(&mut sink)?;
         sink.flush().context("cannot write the result")
     };
     if is_stdout(out) {
-        write_to(&mut io::stdout().lock())?;
-        return Ok(Answer::Yes);
+        return write_to(&mut io::stdout().lock());
     }
     let out = &output::check(out)?;
     let folder = parent(out);
@@ -342,7 +431,7 @@ fn write(
     beside
         .persist(out)
         .with_context(|| format!("cannot write {}", out.display()))?;
-    Ok(Answer::Yes)
+    Ok(())
 }
 
 fn parent(path: &Path) -> &Path {
@@ -354,7 +443,7 @@ fn parent(path: &Path) -> &Path {
 fn write_table(
     file: &TraceFile,
     columns: &[Column],
-    elf: &[PathBuf],
+    arguments: &ConvertArguments,
     progress: impl FnOnce() -> Progress,
     sink: &mut impl Write,
 ) -> anyhow::Result<()> {
@@ -370,7 +459,7 @@ fn write_table(
         .iter()
         .any(|column| matches!(column, Column::Expression(_)));
     let program = if needs_symbols {
-        open::program(file, elf, DebuginfodArguments::default())?
+        Programs::new(arguments)?.of(file)?
     } else {
         Program::default()
     };

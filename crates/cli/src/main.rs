@@ -15,6 +15,7 @@ mod dataset;
 mod debuginfod;
 mod demo;
 mod execution;
+mod export;
 mod follow;
 mod frames;
 mod gdbserver;

@@ -7,7 +7,7 @@ use tracewire_tracefile::HEADER;
 
 use crate::execution::TextForm;
 
-/// A format that is written. Of trace files, the first two are also read.
+/// A format that is written. Of trace files, the first two are also read. `tracewire-export` writes those of profilers and observability tools.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
     /// GDB's trace file. Of an execution trace a frame for each instruction.
@@ -21,6 +21,14 @@ pub enum Format {
     Ctf,
     /// The JSON trace event format of Chrome, which Perfetto opens too.
     Chrome,
+    /// Perfetto's own format, protocol buffers.
+    Perfetto,
+    /// The OpenTelemetry protocol as JSON, a message a line.
+    Otlp,
+    /// The processed profile format of the Firefox Profiler.
+    Firefox,
+    /// Stacks as lines for flame graphs.
+    Folded,
     /// The compact form of an execution trace, which has an index in it.
     Compact,
     /// The text of an execution trace, byte for byte as it was.
@@ -40,11 +48,18 @@ pub enum Source {
     Execution,
 }
 
-/// What a name ends with; the first that fits, and that the source has, counts.
-const ENDINGS: [(&str, Format); 19] = [
+/// What a name ends with; the first that fits counts.
+const ENDINGS: [(&str, Format); 26] = [
     (".trace.json", Format::Chrome),
     (".chrome.json", Format::Chrome),
     (".perfetto.json", Format::Chrome),
+    (".perfetto-trace", Format::Perfetto),
+    (".pftrace", Format::Perfetto),
+    (".perfetto", Format::Perfetto),
+    (".otlp.json", Format::Otlp),
+    (".otlp.jsonl", Format::Otlp),
+    (".firefox.json", Format::Firefox),
+    (".folded", Format::Folded),
     (".jsonl", Format::JsonLines),
     (".ndjson", Format::JsonLines),
     (".json", Format::JsonLines),
@@ -74,6 +89,10 @@ impl Source {
                 Format::Csv,
                 Format::Ctf,
                 Format::Chrome,
+                Format::Perfetto,
+                Format::Otlp,
+                Format::Firefox,
+                Format::Folded,
             ],
             Self::Execution => &[
                 Format::Compact,
@@ -117,7 +136,8 @@ impl Source {
                 (Self::TraceFile, Format::Text) if name.ends_with(".trace") => Format::TraceFile,
                 _ => *format,
             })
-            .find(|format| self.formats().contains(format))
+            .next()
+            .filter(|format| self.formats().contains(format))
     }
 }
 
@@ -131,6 +151,10 @@ impl Format {
             Self::Csv => "csv",
             Self::Ctf => "ctf",
             Self::Chrome => "chrome",
+            Self::Perfetto => "perfetto",
+            Self::Otlp => "otlp",
+            Self::Firefox => "firefox",
+            Self::Folded => "folded",
             Self::Compact => "twx",
             Self::Text => "text",
             Self::Lines(TextForm::Qemu4v) => "qemu4v",
@@ -186,6 +210,12 @@ mod tests {
             ("run.tf", Some("tf"), Some("tf")),
             ("run.TRACE", Some("tf"), Some("text")),
             ("run.trace.json", Some("chrome"), Some("chrome")),
+            ("run.perfetto.json", Some("chrome"), Some("chrome")),
+            ("run.perfetto-trace", Some("perfetto"), None),
+            ("run.pftrace", Some("perfetto"), None),
+            ("run.otlp.json", Some("otlp"), None),
+            ("run.firefox.json", Some("firefox"), None),
+            ("run.folded", Some("folded"), None),
             ("run.json", Some("jsonl"), Some("jsonl")),
             ("run.jsonl", Some("jsonl"), Some("jsonl")),
             ("out/run.ctf", Some("ctf"), None),
@@ -211,7 +241,7 @@ mod tests {
         let error = Source::TraceFile.format("xml").expect_err("it is none");
         assert_eq!(
             error.to_string(),
-            "unknown format `xml`: expected tf, jsonl, csv, ctf or chrome"
+            "unknown format `xml`: expected tf, jsonl, csv, ctf, chrome, perfetto, otlp, firefox or folded"
         );
     }
 }

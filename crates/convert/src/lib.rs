@@ -5,7 +5,7 @@
 //! | [`json`] | JSON lines with everything that is in the file, and the file back from them, byte for byte |
 //! | [`csv`] | a table of chosen columns: registers, variables, memory, expressions |
 //! | [`ctf`] | a Common Trace Format 1.8 trace, for babeltrace2 and Trace Compass |
-//! | [`chrome`] | a JSON time line for Chrome and Perfetto: hits of a trace file, calls of an execution trace |
+//! | [`chrome`] | a JSON time line for Chrome and Perfetto: calls of an execution trace (`tracewire-export` writes the hits of a trace file) |
 //! | [`execution`] | an execution trace as text, JSON lines, a value change dump, a trace file |
 //! | [`part`] | a trace file of some of the frames: a range, or a part of a split file |
 //! | [`merge`] | one trace file of several, in the order of time |

@@ -48,7 +48,8 @@ use std::io::{self, Write};
 use tracewire_exec_trace::recording::ReadError;
 
 pub use execution::{ExecutionParts, MemoryHistory};
-pub use run::{RunOptions, RunPart};
+pub use run::RunOptions;
+pub use tracewire_views::RunPart;
 
 /// What was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

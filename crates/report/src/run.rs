@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use tracewire_expr::Datum;
-use tracewire_model::{Address, ThreadId};
-use tracewire_tracefile::{Frame, TraceFile};
+use tracewire_model::Address;
+use tracewire_tracefile::Frame;
 use tracewire_views::{
-    AggregateView, Info, Program, Stack, TypedRow, TypedValue, ValueView, Viewer, by_time, table,
+    AggregateView, Info, RunPart, Stack, TypedRow, TypedValue, ValueView, Viewer, by_time, table,
 };
 
 use crate::data::{Columns, Data, DataPlace, DataTracepoint};
@@ -36,23 +36,6 @@ const AROUND: u64 = 6;
 
 /// How much of a piece of memory is shown that no expression stands for, in bytes.
 const MEMORY_SHOWN: usize = 64;
-
-/// A trace file of a run.
-#[derive(Debug)]
-pub struct RunPart<'a> {
-    /// Its name, as the user called it.
-    pub name: String,
-    /// Its process, in a run of several.
-    pub process: Option<ThreadId>,
-    /// The process that made that one.
-    pub parent: Option<ThreadId>,
-    /// What the times of its frames count from, in microseconds.
-    pub origin: Option<u64>,
-    /// The file.
-    pub file: &'a TraceFile,
-    /// Its program.
-    pub program: &'a Program,
-}
 
 /// What a report has.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -362,7 +362,8 @@ impl<'a> Viewer<'a> {
     }
 
     /// The trace state variables that a frame holds, but for what it says of itself.
-    pub(crate) fn variables(&self, frame: Frame<'a>) -> Map<i64> {
+    #[must_use]
+    pub fn variables(&self, frame: Frame<'a>) -> Map<i64> {
         let mut shown: Vec<(Arc<str>, i64)> = Vec::new();
         // Where each variable is in the view, once there are many.
         let mut known: HashMap<Arc<str>, usize> = HashMap::new();
@@ -460,7 +461,9 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    pub(crate) fn marker(&self, frame: Frame<'a>) -> Option<String> {
+    /// The USDT probe that the thread was at, as `PROVIDER:NAME`.
+    #[must_use]
+    pub fn marker(&self, frame: Frame<'a>) -> Option<String> {
         let pc = frame.program_counter()?;
         let definition = self
             .tracepoints

@@ -155,7 +155,12 @@ fn write(
                 out,
             )?;
         }
-        Format::Csv | Format::Ctf => {
+        Format::Csv
+        | Format::Ctf
+        | Format::Perfetto
+        | Format::Otlp
+        | Format::Firefox
+        | Format::Folded => {
             bail!("{format} is for trace files, and this is an execution trace")
         }
         Format::Compact | Format::TraceFile => {

@@ -12,10 +12,12 @@ use tracewire_exec_analysis::functions::{FunctionId, Functions};
 use tracewire_exec_trace::record::{CpuNumber, Scale, Time};
 use tracewire_exec_trace::recording::Recording;
 
-use super::{Events, PROCESS};
+use super::Events;
 use crate::ConvertError;
 use crate::execution::keep;
-use crate::printable::Printable;
+
+/// The process that all cpus belong to: an execution trace has none.
+const PROCESS: u32 = 1;
 
 /// A time in microseconds; units that are only counted are shown as microseconds.
 fn microseconds(time: Time) -> f64 {
@@ -39,10 +41,9 @@ pub fn write_calls(
     range: Range<u64>,
     out: &mut impl io::Write,
 ) -> Result<(), ConvertError> {
-    let mut out = Printable::new(out);
-    let mut events = Events::begin(&mut out)?;
+    let mut events = Events::begin(out)?;
     for cpu in &recording.summary().cpus {
-        events.put_name("thread_name", Some(cpu.0), &format!("cpu {cpu}"))?;
+        events.put_name("thread_name", PROCESS, Some(cpu.0), &format!("cpu {cpu}"))?;
     }
     let mut follower = Follower::new(recording, machine, Functions::new(symbols));
     let mut open: HashMap<CpuNumber, (usize, f64)> = HashMap::new();
@@ -90,7 +91,7 @@ pub fn write_calls(
     Ok(events.finish(None)?)
 }
 
-fn put_end(events: &mut Events<'_, impl io::Write>, cpu: CpuNumber, at: f64) -> io::Result<()> {
+fn put_end(events: &mut Events<impl io::Write>, cpu: CpuNumber, at: f64) -> io::Result<()> {
     events.put(format_args!(
         "{{\"ph\":\"E\",\"pid\":{PROCESS},\"tid\":{},\"ts\":{at}}}",
         cpu.0

@@ -1,29 +1,31 @@
-//! Chrome's JSON trace event format, which Perfetto opens too: hits of a trace file, calls of an execution trace.
+//! Chrome's JSON trace event format, which Perfetto opens too: calls of an execution trace, and the frame of an object that holds events.
 //!
 //! The source is the "Trace Event Format" of the Chromium project.
 
 mod calls;
-mod frames;
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use crate::printable::Printable;
+
 pub use calls::write_calls;
-pub use frames::write;
 
-/// The process that all threads belong to; a trace does not tell its number.
-const PROCESS: u32 = 1;
-
-/// One JSON object with an array `traceEvents`.
-struct Events<'o, W> {
-    out: &'o mut W,
+/// One JSON object with an array `traceEvents`, as far as it is written. Control characters are escaped, as a terminal would obey some.
+pub struct Events<W> {
+    out: Printable<W>,
     is_empty: bool,
 }
 
-impl<'o, W: Write> Events<'o, W> {
-    fn begin(out: &'o mut W) -> io::Result<Self> {
+impl<W: Write> Events<W> {
+    /// Begins the object. Times are shown in nanoseconds.
+    ///
+    /// # Errors
+    /// When the sink refuses.
+    pub fn begin(out: W) -> io::Result<Self> {
+        let mut out = Printable::new(out);
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         Ok(Self {
             out,
@@ -32,23 +34,39 @@ impl<'o, W: Write> Events<'o, W> {
     }
 
     /// Adds an event, a JSON object.
-    fn put(&mut self, event: impl Display) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the sink refuses.
+    pub fn put(&mut self, event: impl Display) -> io::Result<()> {
         let separator = if self.is_empty { "\n" } else { ",\n" };
         self.is_empty = false;
         write!(self.out, "{separator}{event}")
     }
 
-    /// Adds the name of a process or of one of its threads.
-    fn put_name(&mut self, what: &str, thread: Option<u32>, name: &str) -> io::Result<()> {
+    /// Adds the name of a process (`process_name`) or of one of its threads (`thread_name`).
+    ///
+    /// # Errors
+    /// When the sink refuses.
+    pub fn put_name(
+        &mut self,
+        what: &str,
+        process: u32,
+        thread: Option<u32>,
+        name: &str,
+    ) -> io::Result<()> {
         let mut event =
-            json!({ "ph": "M", "name": what, "pid": PROCESS, "args": { "name": name } });
+            json!({ "ph": "M", "name": what, "pid": process, "args": { "name": name } });
         if let Some(thread) = thread {
             event["tid"] = thread.into();
         }
         self.put(event)
     }
 
-    fn finish(self, other: Option<Value>) -> io::Result<()> {
+    /// Ends the object, with data for which no event stands.
+    ///
+    /// # Errors
+    /// When the sink refuses.
+    pub fn finish(mut self, other: Option<Value>) -> io::Result<()> {
         self.out.write_all(b"\n]")?;
         if let Some(other) = other {
             write!(self.out, ",\"otherData\":{other}")?;
