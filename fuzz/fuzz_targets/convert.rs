@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tracewire_convert::{chrome, csv, ctf, json, part};
+use tracewire_convert::{csv, ctf, json, part};
 use tracewire_tracefile::TraceFile;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -17,9 +17,6 @@ fuzz_target!(|bytes: &[u8]| {
     json::read(&mut lines.as_slice(), &mut back).expect("what was just written");
     assert!(back == file.as_bytes());
 
-    let mut events = Vec::new();
-    chrome::write(&file, &mut events).expect("any file");
-    assert_printable(&events);
     let columns = csv::Column::standard(&file);
     let mut table = Vec::new();
     csv::write(&file, &columns, |_, _| None, &mut table).expect("any file");

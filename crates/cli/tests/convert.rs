@@ -1,5 +1,8 @@
 //! `convert` and `check`, as someone types them.
 
+#[path = "convert/export.rs"]
+mod export;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -21,6 +21,9 @@ use crate::run::{Needs, Run};
 use crate::threads::{ThreadKey, Threads, process_number};
 use crate::words::program_name;
 
+/// The category of spans that overlap others of their thread.
+const OVERLAPPING: &str = "overlapping";
+
 /// Nanoseconds as microseconds, the unit of the format.
 struct Thousandths(u64);
 
@@ -32,98 +35,135 @@ impl fmt::Display for Thousandths {
 
 /// Writes a run as one JSON object with an array `traceEvents`. One event at a time is in memory.
 ///
+/// Times count from the first one of the run, because readers take them as floating-point numbers, which have no room for the nanoseconds of a time of
+/// day. That first time is `time_origin_ns` of `otherData`.
+///
 /// # Errors
 /// When the sink refuses.
 pub fn write(parts: &[RunPart<'_>], out: &mut impl Write) -> Result<(), ExportError> {
     let run = Run::new(parts);
-    let mut events = Events::begin(out)?;
-    for (index, part) in parts.iter().enumerate() {
-        let process = process_number(parts, index);
-        events.put_name("process_name", process, None, &program_name(part.file))?;
-    }
+    let mut writer = Writer {
+        parts,
+        first: run.first_time().unwrap_or(0),
+        events: Events::begin(out)?,
+        named: HashSet::new(),
+    };
+    writer.name_processes()?;
     let mut threads = Threads::default();
-    let mut named: HashSet<ThreadKey> = HashSet::new();
     let mut closed = Vec::new();
     let needs = Needs {
         values: true,
         stack: true,
     };
-    run.for_each(needs, |event| -> Result<(), ExportError> {
+    run.for_each(needs, |event| {
         let key = ThreadKey::of(&event);
-        let process = process_number(parts, key.part);
-        if named.insert(key) {
-            let name = match key.thread {
-                0 => "unknown thread".to_owned(),
-                thread => format!("thread {thread}"),
-            };
-            events.put_name("thread_name", process, Some(key.thread), &name)?;
-        }
         let placed = threads.lanes(key).place(&event, &mut closed);
-        put_ends(&mut events, parts, key, &mut closed)?;
-        put_event(&mut events, &event, placed, process, key)
+        writer.name_thread(key)?;
+        writer.put_ends(key, &mut closed)?;
+        writer.put(&event, placed, key)
     })?;
     for (key, mut lanes) in threads.into_sorted() {
         lanes.finish(&mut closed);
-        put_ends(&mut events, parts, key, &mut closed)?;
+        writer.put_ends(key, &mut closed)?;
     }
-    Ok(events.finish(Some(other(parts.first().map(|part| part.file))))?)
+    let other = other(parts.first().map(|part| part.file), writer.first);
+    Ok(writer.events.finish(Some(other))?)
 }
 
-/// The name of the asynchronous track of a row.
-fn track(process: u32, key: ThreadKey, lane: usize) -> String {
-    format!("{process}.{}.{lane}", key.thread)
+struct Writer<'p, 'a, W> {
+    parts: &'p [RunPart<'a>],
+    /// The first time of the run, in nanoseconds.
+    first: u64,
+    events: Events<W>,
+    /// The threads that have a name.
+    named: HashSet<ThreadKey>,
 }
 
-fn put_event(
-    events: &mut Events<impl Write>,
-    event: &Event<'_>,
-    placed: Placed,
-    process: u32,
-    key: ThreadKey,
-) -> Result<(), ExportError> {
-    let name = Value::from(&*event.name);
-    let start = Thousandths(placed.start);
-    let phase = match (placed.extent, placed.lane) {
-        (Extent::Instant, _) => r#""ph":"i","s":"t""#.to_owned(),
-        (Extent::Until(end), 0) => {
-            format!(
-                r#""ph":"X","dur":{}"#,
-                Thousandths(end.saturating_sub(placed.start))
-            )
+impl<W: Write> Writer<'_, '_, W> {
+    fn process(&self, key: ThreadKey) -> u32 {
+        process_number(self.parts, key.part)
+    }
+
+    fn time(&self, time: u64) -> Thousandths {
+        Thousandths(time.saturating_sub(self.first))
+    }
+
+    fn name_processes(&mut self) -> Result<(), ExportError> {
+        for (index, part) in self.parts.iter().enumerate() {
+            let process = process_number(self.parts, index);
+            let name = program_name(part.file);
+            self.events.put_name("process_name", process, None, &name)?;
         }
-        (Extent::Open, 0) => r#""ph":"B""#.to_owned(),
-        (_, lane) => format!(r#""ph":"b","id":"{}""#, track(process, key, lane)),
-    };
-    let category = event.kind;
-    let thread = key.thread;
-    let arguments = Value::from(arguments(event));
-    events.put(format_args!(
-        r#"{{{phase},"name":{name},"cat":"{category}","ts":{start},"pid":{process},"tid":{thread},"args":{arguments}}}"#
-    ))?;
-    Ok(())
-}
-
-/// Ends asynchronous events. Complete events have their durations.
-fn put_ends(
-    events: &mut Events<impl Write>,
-    parts: &[RunPart<'_>],
-    key: ThreadKey,
-    closed: &mut Vec<Closed>,
-) -> Result<(), ExportError> {
-    let process = process_number(parts, key.part);
-    for one in closed.drain(..).filter(|one| one.lane > 0) {
-        let (track, end) = (track(process, key, one.lane), Thousandths(one.end));
-        let thread = key.thread;
-        events.put(format_args!(
-            r#"{{"ph":"e","id":"{track}","cat":"span","ts":{end},"pid":{process},"tid":{thread}}}"#
-        ))?;
+        Ok(())
     }
-    Ok(())
+
+    fn name_thread(&mut self, key: ThreadKey) -> Result<(), ExportError> {
+        if !self.named.insert(key) {
+            return Ok(());
+        }
+        let name = match key.thread {
+            0 => "unknown thread".to_owned(),
+            thread => format!("thread {thread}"),
+        };
+        let process = self.process(key);
+        Ok(self
+            .events
+            .put_name("thread_name", process, Some(key.thread), &name)?)
+    }
+
+    /// The name of the asynchronous track of a row.
+    fn track(&self, key: ThreadKey, lane: usize) -> String {
+        format!("{}.{}.{lane}", self.process(key), key.thread)
+    }
+
+    fn put(
+        &mut self,
+        event: &Event<'_>,
+        placed: Placed,
+        key: ThreadKey,
+    ) -> Result<(), ExportError> {
+        let name = Value::from(&*event.name);
+        let (process, thread) = (self.process(key), key.thread);
+        let start = self.time(placed.start);
+        let phase = match (placed.extent, placed.lane) {
+            (Extent::Instant, _) => r#""ph":"i","s":"t""#.to_owned(),
+            (Extent::Until(end), 0) => {
+                let duration = Thousandths(end.saturating_sub(placed.start));
+                format!(r#""ph":"X","dur":{duration}"#)
+            }
+            (Extent::Open, 0) => r#""ph":"B""#.to_owned(),
+            (_, lane) => format!(r#""ph":"b","id":"{}""#, self.track(key, lane)),
+        };
+        // The ends of asynchronous events have this category.
+        let category = match placed.lane {
+            0 => event.kind,
+            _ => OVERLAPPING,
+        };
+        let arguments = Value::from(arguments(event));
+        self.events.put(format_args!(
+            r#"{{{phase},"name":{name},"cat":"{category}","ts":{start},"pid":{process},"tid":{thread},"args":{arguments}}}"#
+        ))?;
+        Ok(())
+    }
+
+    /// Ends asynchronous events. Complete events have their durations.
+    fn put_ends(&mut self, key: ThreadKey, closed: &mut Vec<Closed>) -> Result<(), ExportError> {
+        let (process, thread) = (self.process(key), key.thread);
+        for one in closed.drain(..).filter(|one| one.lane > 0) {
+            let (track, end) = (self.track(key, one.lane), self.time(one.end));
+            self.events.put(format_args!(
+                r#"{{"ph":"e","id":"{track}","cat":"{OVERLAPPING}","ts":{end},"pid":{process},"tid":{thread}}}"#
+            ))?;
+        }
+        Ok(())
+    }
 }
 
 /// What the first file says of its run.
-fn other(file: Option<&TraceFile>) -> Value {
+fn other(file: Option<&TraceFile>, first: u64) -> Value {
     let mut other = Map::new();
+    // Whoever reads numbers as floating-point ones loses the end of this one.
+    other.insert("time_origin_ns".to_owned(), json!(first.to_string()));
     if let Some(status) = file.and_then(|file| file.description().status()) {
         let fields = &status.fields;
         let texts = [

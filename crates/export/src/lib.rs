@@ -50,6 +50,8 @@ mod notes;
 pub mod otlp;
 pub mod perfetto;
 mod run;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod words;
 

@@ -33,6 +33,8 @@ impl Notes {
             return;
         }
         match datum {
+            // An optional value that is none has no reason.
+            Datum::Missing(reason) if reason.is_empty() => {}
             Datum::Missing(reason) => self.missing.push((path.to_owned(), reason.clone())),
             Datum::String { bytes, is_cut } => {
                 if *is_cut {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tracewire_expr::Datum;
 use tracewire_model::{Address, TracepointNumber};
 use tracewire_tracefile::{Frame, TraceFile};
-use tracewire_views::{RunPart, TypedValue, Viewer, by_time};
+use tracewire_views::{Map, RunPart, TypedValue, Viewer, by_time, table};
 
 use crate::event::{Event, EventSpan, EventValue};
 
@@ -184,11 +184,17 @@ impl<'p, 'a> Run<'p, 'a> {
             time: time_ns(frame).unwrap_or(start),
             span: span.map(|span| EventSpan::new(span, spans, row.parent)),
             values,
-            variables: viewer.variables(frame),
+            variables: variables(viewer.variables(frame)),
             raw,
             stack: needs.stack.then(|| viewer.stack(frame)).flatten(),
         }
     }
+}
+
+/// The variables but for those that say when and where the hit was, which an event has anyway.
+fn variables(all: Map<i64>) -> Map<i64> {
+    let all = all.0.into_iter();
+    Map(all.filter(|(name, _)| !table::is_builtin(name)).collect())
 }
 
 /// The values with names that differ.

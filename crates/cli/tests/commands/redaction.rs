@@ -268,7 +268,14 @@ fn no_way_to_name_a_secret_records_it() {
         );
         let shown = built.run(&["show", "out.tf"]).code(0);
         assert_no_secret(shown.stdout.as_bytes(), "what show prints");
-        for format in ["out.csv", "out.jsonl", "out.chrome.json"] {
+        for format in [
+            "out.csv",
+            "out.jsonl",
+            "out.chrome.json",
+            "out.perfetto-trace",
+            "out.otlp.json",
+            "out.firefox.json",
+        ] {
             built.run(&["convert", "out.tf", format]).code(0);
             let bytes = std::fs::read(built.path(format)).expect("a file");
             assert_no_secret(&bytes, format);

@@ -152,7 +152,7 @@ impl Annotations<'_> {
         }
     }
 
-    /// A value. One that is missing is its reason, as `show` has it: an annotation without a value would be left out of a list, and others
+    /// A value. One that is missing is its reason, as `show` has it, and an optional value that is none is `null`: an annotation without a value would be left out of a list, and others
     /// would take its place.
     fn nested(&mut self, datum: &Datum) -> DebugAnnotation {
         let mut annotation = DebugAnnotation::default();
@@ -162,6 +162,9 @@ impl Annotations<'_> {
             })
         };
         let value = match datum {
+            Datum::Missing(reason) if reason.is_empty() => {
+                AnnotationValue::String("null".to_owned())
+            }
             Datum::Missing(reason) => AnnotationValue::String(reason.clone()),
             Datum::Boolean(value) => AnnotationValue::Bool(*value),
             Datum::Integer(value) => match (i64::try_from(*value), u64::try_from(*value)) {
