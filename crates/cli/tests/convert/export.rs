@@ -307,10 +307,9 @@ fn calls_that_are_left_in_every_way_are_slices() {
         .options(&["-g", "-O1", "-pthread"])
         .source(source.join("calls.cpp"))
         .build(runs.path(), "calls");
-    // All of its own functions that are long enough for one.
     runs.record(
-        &["-o", "run.tf", "--keep-going"],
-        &["span /^[a-z_]*$/ : $duration"],
+        &["-o", "run.tf"],
+        &["span /(^|::)t_[a-z]+$/ : n, $retval, $duration"],
         &["./calls"],
     );
     runs.compare("run.tf");
