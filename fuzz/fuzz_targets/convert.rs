@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
     csv::write(&file, &columns, |_, _| None, &mut table).expect("any file");
     assert_printable(&table);
     // Frames of very many shapes are refused.
-    let _ = ctf::write(&file, |_| Ok(std::io::sink()));
+    let _ = ctf::write(&file, |_| Vec::new(), |_| Ok(std::io::sink()));
 
     let mut all = Vec::new();
     part::write(&file, part::frames_in(&file, 0..u64::MAX), &mut all).expect("any file");

@@ -376,7 +376,7 @@ fn write(
     }
     let file = &file;
     if format == Format::Ctf {
-        return write_folder(file, out);
+        return write_folder(file, out, arguments);
     }
     let progress = || {
         if is_stdout(out) && io::stdout().is_terminal() {
@@ -500,7 +500,11 @@ fn write_table(
 }
 
 /// A CTF trace, made beside its place and put there when it is whole.
-fn write_folder(file: &TraceFile, out: &Path) -> anyhow::Result<Answer> {
+fn write_folder(
+    file: &TraceFile,
+    out: &Path,
+    arguments: &ConvertArguments,
+) -> anyhow::Result<Answer> {
     if is_stdout(out) {
         bail!("a CTF trace is a folder: expected a name, not -");
     }
@@ -524,8 +528,21 @@ fn write_folder(file: &TraceFile, out: &Path) -> anyhow::Result<Answer> {
         .mode(0o700)
         .create(&made)
         .with_context(|| format!("cannot make a folder for {shown}"))?;
+    let program = Programs::new(arguments)?.of(file)?;
+    let viewer = Viewer::new(file, &program);
+    let values = |frame| {
+        // The other frame of a span has no values of its own.
+        let values = match viewer.is_listed(frame) {
+            true => viewer.typed_values(frame),
+            false => Vec::new(),
+        };
+        let values = values.into_iter();
+        values
+            .map(|value| (value.view.expression, value.datum))
+            .collect()
+    };
     let progress = Progress::over_frames(out, file);
-    ctf::write(file, |name| {
+    ctf::write(file, values, |name| {
         File::create(made.join(name)).map(BufWriter::new)
     })
     .with_context(|| format!("cannot write {shown}"))?;

@@ -9,22 +9,33 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tracewire_convert::ctf;
+use tracewire_expr::Datum;
 use tracewire_model::{Address, ByteOrder, VariableNumber};
 use tracewire_tracefile::{Block, Frame, TraceFile};
 
+/// The values of a frame.
+type Values = Vec<(String, Datum)>;
+
 /// A folder with the trace.
-fn written(file: &TraceFile) -> TempDir {
+fn written(file: &TraceFile, values: impl Fn(u64) -> Values) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    ctf::write(file, |name| {
-        File::create(folder.path().join(name)).map(BufWriter::new)
-    })
+    ctf::write(
+        file,
+        |frame| values(frame.number().0),
+        |name| File::create(folder.path().join(name)).map(BufWriter::new),
+    )
     .expect("written");
     folder
 }
 
 /// Every message of the trace, as babeltrace2's Python bindings give it.
 fn through_babeltrace(file: &TraceFile) -> Vec<Value> {
-    let folder = written(file);
+    with_values(file, |_| Vec::new())
+}
+
+/// As [`through_babeltrace`], of frames with values.
+fn with_values(file: &TraceFile, values: impl Fn(u64) -> Values) -> Vec<Value> {
+    let folder = written(file, values);
     let metadata = fs::read_to_string(folder.path().join("metadata")).expect("metadata");
     // The system's own python has the bindings, another one on the path need not.
     let text = files::run(
@@ -327,7 +338,7 @@ fn printed_times_are_those_of_the_file_to_the_microsecond() {
     });
     let frames: Vec<(i32, &files::Fill<'_>)> = fills.iter().map(|fill| (1, fill as _)).collect();
     let file = files::read(&files::build(&parts, ByteOrder::Little, &frames));
-    let folder = written(&file);
+    let folder = written(&file, |_| Vec::new());
     let text = files::run(
         Command::new("babeltrace2")
             .arg("--clock-seconds")
@@ -359,7 +370,7 @@ fn as_many_tracepoints_as_a_script_can_have_are_events() {
     };
     let frames: Vec<(i32, &files::Fill<'_>)> = numbers.map(|number| (number, &fill as _)).collect();
     let file = files::read(&files::build(&parts, ByteOrder::Little, &frames));
-    let folder = written(&file);
+    let folder = written(&file, |_| Vec::new());
     let text = files::run(Command::new("babeltrace2").arg(folder.path()));
     let printed: Vec<_> = text
         .lines()
@@ -367,4 +378,84 @@ fn as_many_tracepoints_as_a_script_can_have_are_events() {
         .filter_map(|(number, _)| number.parse::<i32>().ok())
         .collect();
     assert_eq!(printed, (1..=5000).collect::<Vec<_>>());
+}
+
+#[test]
+fn values_of_expressions_have_types() {
+    let string = |bytes: &[u8]| Datum::String {
+        bytes: bytes.to_vec(),
+        is_cut: false,
+    };
+    let list = |items: Vec<Datum>| Datum::List {
+        items,
+        is_cut: false,
+    };
+    let values = |frame: u64| -> Values {
+        let item = |number| {
+            Datum::Structure(vec![
+                ("id".to_owned(), Datum::Integer(number)),
+                ("name".to_owned(), string(b"n\xff")),
+            ])
+        };
+        let entries = vec![(string(b"k"), Datum::Float(0.5))];
+        // Some frames have no value there, and others have fewer items.
+        let pointer = match frame % 3 {
+            0 => Datum::Missing("<unavailable>".to_owned()),
+            _ => Datum::Address(0x1000),
+        };
+        let items = (0..i128::from(frame % 4)).map(item).collect();
+        let values = [
+            ("flag", Datum::Boolean(true)),
+            ("count", Datum::Integer(-5)),
+            ("large", Datum::Integer(u64::MAX.into())),
+            ("huge", Datum::LargeInteger(u128::MAX)),
+            ("ratio", Datum::Float(2.25)),
+            ("p", pointer),
+            ("job->items", list(items)),
+            (
+                "mixed",
+                list(vec![Datum::Integer(1), Datum::Text("RED".to_owned())]),
+            ),
+            (
+                "map",
+                Datum::Map {
+                    entries,
+                    is_cut: false,
+                },
+            ),
+            ("text", string(b"a\0b")),
+            ("integer", Datum::Text("a word that TSDL has".to_owned())),
+        ];
+        values.map(|(name, datum)| (name.to_owned(), datum)).into()
+    };
+    let file = files::sample();
+    let messages = with_values(&file, values);
+    let events = events(&messages);
+    assert_eq!(events.len() as u64, file.frame_count());
+    for event in events {
+        let frame = event["fields"]["frame"].as_u64().expect("a number");
+        let items: Vec<Value> = (0..frame % 4)
+            .map(|number| json!({ "id": number, "name": "n\u{fffd}" }))
+            .collect();
+        let pointer = match frame % 3 {
+            0 => json!("<unavailable>"),
+            _ => json!(0x1000),
+        };
+        assert_eq!(
+            event["fields"]["values"],
+            json!({
+                "flag": 1,
+                "count": -5,
+                "large": u64::MAX,
+                "huge": u128::MAX.to_string(),
+                "ratio": 2.25,
+                "p": pointer,
+                "job__items": { "length": items.len(), "items": items },
+                "mixed": "[1, \"RED\"]",
+                "map": { "length": 1, "items": [{ "key": "k", "value": 0.5 }] },
+                "text": "a\u{fffd}b",
+                "integer": "a word that TSDL has",
+            })
+        );
+    }
 }

@@ -38,7 +38,7 @@ proptest! {
 
         let columns = Column::standard(&file);
         csv::write(&file, &columns, |_, _| None, &mut sink()).expect("any file");
-        ctf::write(&file, |_| Ok(sink())).expect("few frames have few shapes");
+        ctf::write(&file, |_| Vec::new(), |_| Ok(sink())).expect("few frames have few shapes");
 
         let parts = part::split(&file, SplitBy::Tracepoint).expect("few frames make few parts");
         prop_assert_eq!(parts.iter().map(|part| part.frames.len() as u64).sum::<u64>(), file.frame_count());

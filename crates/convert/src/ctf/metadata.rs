@@ -7,6 +7,7 @@ use tracewire_arch::RegisterLayout;
 use tracewire_model::{ByteOrder, VariableNumber};
 use tracewire_tracefile::TraceFile;
 
+use super::value::ValueType;
 use super::{Field, Shape, StreamClass};
 
 /// The whole text.
@@ -191,6 +192,7 @@ fn push_event(
     }
     // Kept for what comes last, whatever a variable is called.
     let (count, memory) = (field("memory_count"), field("memory"));
+    let values = (!shape.values.is_empty()).then(|| field("values"));
     for block in &shape.fields {
         match block {
             Field::Registers => {
@@ -209,6 +211,9 @@ fn push_event(
             Field::Unknown => push_sequence(text, &field("unknown_length"), &field("unknown"))?,
         }
     }
+    if let Some(values) = values {
+        ValueType::Structure(shape.values.clone()).declare(text, &values, 2)?;
+    }
     writeln!(
         text,
         "\t\tuint32_t {count};\n\t\tstruct {{\n\t\t\thex64_t _address;\n\t\t\tuint16_t _length;\n\
@@ -222,7 +227,7 @@ fn push_sequence(text: &mut String, length: &str, name: &str) -> std::fmt::Resul
 
 /// Field names of one structure, none twice.
 #[derive(Default)]
-struct Names {
+pub(super) struct Names {
     given: HashSet<String>,
     /// Of a name that was given, the number that the next field of it gets.
     next: HashMap<String, u64>,
@@ -230,7 +235,7 @@ struct Names {
 
 impl Names {
     /// An identifier for the field, with the underscore before it that readers take off.
-    fn field(&mut self, name: &str) -> String {
+    pub(super) fn field(&mut self, name: &str) -> String {
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let base: String = std::iter::once('_')
             .chain(name.chars().take(200).map(word))

@@ -10,6 +10,9 @@
 //!   `static_data`; `memory`, a sequence of `address`, `length`, `bytes`; `unknown`, from a block that cannot be read to
 //!   the end. Integers and memory keep the target's byte order, which is that of the whole trace, so a register block
 //!   is copied as it is. A register of more than 64 bits is an array of bytes.
+//! - `values` has what the caller knows of the frame's expressions: integers, floating-point numbers, strings, structures, and a list as `length` and
+//!   `items`. Why a value is missing is a string in its place. What differs in its types from frame to frame makes declarations of its own, too;
+//!   where there are very many, values are strings.
 //! - Names that are no identifiers have `_` in place of other characters; every field name starts with an underscore
 //!   in the metadata, which both readers take off (so that no name is a TSDL keyword).
 //! - The clock counts nanoseconds of `$trace_timestamp`, which are whole microseconds, from 0: babeltrace2 takes a clock
@@ -19,6 +22,7 @@
 
 mod metadata;
 mod packet;
+mod value;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -29,6 +33,8 @@ use tracewire_tracefile::{Block, Frame, TraceFile};
 use crate::error::ConvertError;
 use crate::time::frame_times;
 use packet::PacketWriter;
+use tracewire_expr::Datum;
+use value::ValueType;
 
 /// How many event declarations there may be: as many as an event's number tells apart.
 const MAX_SHAPES: usize = 1 << 16;
@@ -38,6 +44,9 @@ const MAX_FIELDS: usize = 1024;
 
 /// How many fields all declarations may have together: each is a line of metadata.
 const MAX_ALL_FIELDS: usize = 1 << 19;
+
+/// How many event declarations there may be before values of new types are strings.
+const MAX_TYPED_SHAPES: usize = 1 << 12;
 
 /// From how many cpus on the numbers are believed to be none, and all frames go into one stream.
 const MAX_CPUS: usize = 1024;
@@ -53,6 +62,16 @@ struct Shape {
     has_step: bool,
     /// Those blocks that are fields of their own, in order.
     fields: Vec<Field>,
+    /// The values of expressions.
+    values: Vec<(String, ValueType)>,
+}
+
+impl Shape {
+    /// How many fields it declares, but for those that all have.
+    fn field_count(&self) -> usize {
+        let values = self.values.iter().map(|(_, one)| one.parts());
+        self.fields.len() + values.sum::<usize>()
+    }
 }
 
 /// A block that is a field.
@@ -88,14 +107,15 @@ struct Placed {
     frame: u64,
 }
 
-/// Writes a trace file as a CTF trace. `create` makes a file of the trace's directory by its name. 24 bytes a frame and one
+/// Writes a trace file as a CTF trace. `values` gives the values of a frame's expressions, and `create` makes a file of the trace's directory by its name. 24 bytes a frame and one
 /// packet are in memory.
 ///
 /// # Errors
 /// When a file cannot be made or written, or the frames are too different to be declared: of more than 65536 shapes,
 /// with more than 1024 register blocks and variables, or with more than 524288 of them in all shapes together.
-pub fn write<W: Write>(
-    file: &TraceFile,
+pub fn write<'f, W: Write>(
+    file: &'f TraceFile,
+    mut values: impl FnMut(Frame<'f>) -> Vec<(String, Datum)>,
     mut create: impl FnMut(&str) -> io::Result<W>,
 ) -> Result<(), ConvertError> {
     let placed = place(file);
@@ -135,8 +155,21 @@ pub fn write<W: Write>(
             let Some(frame) = file.frame(FrameNumber(place.frame)) else {
                 continue;
             };
+            let values = values(frame);
+            let typed = |type_of: &dyn Fn(&Datum) -> ValueType| {
+                let values = values.iter();
+                let typed = values.map(|(name, datum)| (name.clone(), type_of(datum)));
+                typed.collect::<Vec<_>>()
+            };
             payload.clear();
-            let id = shapes.id(encode(&frame, place.cpu, &mut payload))?;
+            let types = typed(&ValueType::of);
+            let mut shape = encode(&frame, place.cpu, &values, types, &mut payload);
+            if shapes.list.len() >= MAX_TYPED_SHAPES && !shapes.ids.contains_key(&shape) {
+                payload.clear();
+                let texts = typed(&|_| ValueType::Text);
+                shape = encode(&frame, place.cpu, &values, texts, &mut payload);
+            }
+            let id = shapes.id(shape)?;
             packets.event(id, place.nanoseconds, &payload)?;
         }
         packets.finish()?;
@@ -198,9 +231,9 @@ impl Shapes {
         if let Some(id) = self.ids.get(&shape) {
             return Ok(*id);
         }
-        self.fields += shape.fields.len();
+        self.fields += shape.field_count();
         if self.list.len() >= MAX_SHAPES
-            || shape.fields.len() > MAX_FIELDS
+            || shape.field_count() > MAX_FIELDS
             || self.fields > MAX_ALL_FIELDS
         {
             return Err(ConvertError::TooManyShapes {
@@ -217,7 +250,13 @@ impl Shapes {
 }
 
 /// Adds the fields of a frame's event, in the order that `metadata` declares, and gives its shape.
-fn encode(frame: &Frame<'_>, stream_cpu: Option<u32>, out: &mut Vec<u8>) -> Shape {
+fn encode(
+    frame: &Frame<'_>,
+    stream_cpu: Option<u32>,
+    values: &[(String, Datum)],
+    types: Vec<(String, ValueType)>,
+    out: &mut Vec<u8>,
+) -> Shape {
     let order = frame.byte_order();
     let (pc, thread, cpu, step) = (
         frame.program_counter(),
@@ -265,6 +304,9 @@ fn encode(frame: &Frame<'_>, stream_cpu: Option<u32>, out: &mut Vec<u8>) -> Shap
             Block::Memory { .. } => {}
         }
     }
+    for ((_, datum), (_, value_type)) in values.iter().zip(&types) {
+        value_type.encode(datum, order, out);
+    }
     out.extend(order.u32_bytes(frame.memory_blocks().count() as u32));
     for (address, bytes) in frame.memory_blocks() {
         out.extend(order.u64_bytes(address.0));
@@ -283,5 +325,6 @@ fn encode(frame: &Frame<'_>, stream_cpu: Option<u32>, out: &mut Vec<u8>) -> Shap
         has_cpu: cpu.is_some(),
         has_step: step.is_some(),
         fields,
+        values: types,
     }
 }

@@ -10,6 +10,10 @@ def plain(field):
         return {name: plain(value) for name, value in field.items()}
     if isinstance(field, bt2._ArrayFieldConst):
         return [plain(value) for value in field]
+    if isinstance(field, bt2._StringFieldConst):
+        return str(field)
+    if isinstance(field, bt2._RealFieldConst):
+        return float(field)
     return int(field)
 
 
