@@ -36,7 +36,7 @@ The format of IN is detected from its content: a trace file or JSON lines. That 
   csv     .csv                                      a table: --column
   ctf     .ctf, a name that ends with /, a folder   Common Trace Format 1.8, for babeltrace2 and Trace Compass
   chrome  .trace.json .chrome.json .perfetto.json   a time line for Chrome and Perfetto
-  perfetto .perfetto-trace .pftrace .perfetto       Perfetto's own format, for ui.perfetto.dev and trace_processor
+  perfetto .perfetto-trace .pftrace .perfetto      Perfetto's own format, for ui.perfetto.dev and trace_processor
   otlp    .otlp.json .otlp.jsonl, http://HOST:PORT  OpenTelemetry's spans, logs and metrics; to a collector by HTTP
   firefox .firefox.json                             a profile for profiler.firefox.com
   folded  .folded                                   stacks for flame graphs
@@ -77,7 +77,7 @@ pub struct ConvertArguments {
     /// The files to read (IN), then the one to write (OUT; - for standard output)
     #[arg(value_name = "FILE", num_args = 1.., required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
-    /// The format to write: tf, jsonl, csv, ctf or chrome; of an execution trace twx, text, qemu4v, microtesk, tarmac,
+    /// The format to write: tf, jsonl, csv, ctf, chrome, perfetto, otlp, firefox or folded; of an execution trace twx, text, qemu4v, microtesk, tarmac,
     /// jsonl, vcd, chrome or tf
     #[arg(long, value_name = "FORMAT")]
     pub to: Option<String>,
