@@ -204,6 +204,11 @@ the program, and make no frame where LIST has nothing else. by KEY, KEY after th
 strings. With span, they may be about $duration and $retval, and COND is looked at while the program runs. show prints \
 the tables.
 
+  enable(N) and disable(N) in a LIST, and the lines enable N and disable N between actions and end, enable or disable tracepoint N \
+at the hit, without a stop: -t 'login : enable(2)' -t 'disabled query : sql'. Tracepoints are numbered from 1 in their order. disabled before a LOCATION, and disable N in a \
+script, is for one that does nothing until a hit enables it. A variable of the run, $enabled_N, says whether it is enabled; a hit of a disabled one \
+costs what a false condition costs. A span that is disabled meanwhile is measured to its end.
+
   $stack in a LIST, and backtrace in a script, collect who called: registers and 8 KiB of the stack, from which show finds 16 \
 call frames and more, and GDB's backtrace too. $stack(N), and backtrace N, collect what N call frames take (512 bytes each, N up to \
 112), and show stops after them.
@@ -277,7 +282,7 @@ pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: '[span | return | watch] LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
+    /// A tracepoint: '[disabled] [span | return | watch] LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
     #[arg(
         short = 't',
         long = "tracepoint",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::aggregate;
+use crate::chain;
 use crate::command::{self, Command, name_length};
 use crate::error::{Problem, ScriptError};
 use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepointKind};
@@ -69,6 +70,9 @@ fn stepping_block(
                 {
                     return Err(ScriptError::new(&first.call, Problem::AggregateOfSteps));
                 }
+                if matches!(action.kind, ScriptActionKind::Switch { .. }) {
+                    return Err(ScriptError::new(&action.line, Problem::SwitchOfSteps));
+                }
                 body.push(action);
             }
             Line::Stepping(_) => return Err(ScriptError::new(&line, Problem::NestedStepping)),
@@ -107,6 +111,8 @@ impl Line {
                     items: items(&rest)?,
                 },
             })),
+            Command::Enable => Ok(Self::Action(chain::switch(line, true, &rest)?)),
+            Command::Disable => Ok(Self::Action(chain::switch(line, false, &rest)?)),
             _ => {
                 let count = integer(rest.text()).filter(|count| *count > 0);
                 count.map(Self::Stepping).ok_or_else(|| {

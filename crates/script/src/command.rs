@@ -128,6 +128,8 @@ const ACTIONS: &[(&str, Command)] = &[
     ("backtrace", C::Backtrace),
     ("bt", C::Backtrace),
     ("teval", C::Evaluate),
+    ("enable", C::Enable),
+    ("disable", C::Disable),
     ("while-stepping", C::WhileStepping),
     ("stepping", C::WhileStepping),
     ("ws", C::WhileStepping),

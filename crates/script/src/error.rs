@@ -147,6 +147,16 @@ pub enum Problem {
     /// The value before a write does not fit into a trace state variable.
     #[error("$old is kept of values of up to 8 bytes, and this has {0}")]
     NoOldValue(u64),
+    /// `enable` or `disable` in `while-stepping`.
+    #[error(
+        "a hit enables or disables tracepoints, and a step does not: put this line before while-stepping"
+    )]
+    SwitchOfSteps,
+    /// A variable of the script's has the name of the one that says whether a tracepoint is enabled.
+    #[error(
+        "${0} says whether the tracepoint is enabled; a script that enables it at a hit can have no other variable of this name"
+    )]
+    SwitchIsTaken(String),
     /// A variable of the script's has the name of the value before a write.
     #[error(
         "$old is the value before the write; a script with `watch` can have no other variable of this name"
@@ -201,7 +211,7 @@ fn suggestion(names: &[String]) -> String {
 
 fn suggestion_or_actions(near: &[String]) -> String {
     if near.is_empty() {
-        "; actions are collect, teval and while-stepping".to_owned()
+        "; actions are collect, teval, enable, disable and while-stepping".to_owned()
     } else {
         suggestion(near)
     }

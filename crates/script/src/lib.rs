@@ -7,6 +7,7 @@
 //! - `watch [-l] OBJECT [if COND]`, a tracepoint on memory: each write to a variable with static storage, or to `*(TYPE *) ADDRESS`.
 //! - `actions [N]` … `end`, and `commands [N]` … `end`: `collect[/s[N]] LIST`, `teval LIST`, and one
 //!   `while-stepping N` … `end` with `collect` and `teval` in it.
+//! - `enable N` and `disable N` between `actions` and `end`: the hit enables or disables other tracepoints.
 //! - `condition N COND`, `passcount N [WHICH]`, `enable`, `disable` (also `N.M`, one location), `delete`.
 //! - `tvariable $NAME [= CONSTANT]`, `delete tvariable`. The builtin variables, which GDB saves with the others, are
 //!   there already.
@@ -28,6 +29,7 @@
 
 mod actions;
 mod aggregate;
+mod chain;
 mod collected;
 mod command;
 mod counting;

@@ -2,6 +2,7 @@
 
 use crate::actions::{collect_items, format, items};
 use crate::aggregate;
+use crate::chain;
 use crate::error::{Problem, ScriptError};
 use crate::model::{ScriptAction, ScriptActionKind};
 use crate::place::Located;
@@ -14,7 +15,8 @@ pub(crate) fn actions(list: &Located) -> Result<Vec<ScriptAction>, ScriptError> 
     };
     let (for_all, list) = format(&list)?;
     let mut groups: Vec<(Option<u32>, Vec<Located>)> = Vec::new();
-    let (others, aggregates) = aggregate::take(items(&list)?)?;
+    let (others, switches) = chain::take(items(&list)?)?;
+    let (others, aggregates) = aggregate::take(others)?;
     for item in others {
         let (own, expression) = format(&item)?;
         if expression.is_empty() {
@@ -45,6 +47,7 @@ pub(crate) fn actions(list: &Located) -> Result<Vec<ScriptAction>, ScriptError> 
             },
         });
     }
+    actions.extend(switches);
     Ok(actions)
 }
 

@@ -21,7 +21,7 @@ pub struct ScriptTracepoint {
     pub location: Located,
     /// `if` or `condition`, as written.
     pub condition: Option<Located>,
-    /// Whether it is enabled as a whole.
+    /// Whether it is enabled as a whole: when the run begins, where hits of others enable or disable it.
     pub enabled: bool,
     /// Its locations that are disabled one by one, counted from 1 in the order of their addresses.
     pub disabled_locations: BTreeSet<usize>,
@@ -74,6 +74,13 @@ pub enum ScriptActionKind {
     Evaluate {
         /// The list, parted at its commas.
         items: Vec<Located>,
+    },
+    /// `enable` or `disable`, of other tracepoints.
+    Switch {
+        /// Whether it enables them.
+        is_enable: bool,
+        /// Which, with the word that names each.
+        tracepoints: Vec<(TracepointNumber, Located)>,
     },
     /// `while-stepping`.
     WhileStepping {

@@ -62,12 +62,12 @@ impl Script {
         self.obey(name, text, 0)
     }
 
-    /// Reads a one-line specification, `PLACE [if COND] [: LIST]`:
+    /// Reads a one-line specification, `[disabled] PLACE [if COND] [: LIST]`:
     ///
     /// ```text
     /// PLACE = LOCATION | -m PROVIDER:NAME | span FUNCTION | return FUNCTION | watch OBJECT
     /// LIST  = [collect[/s[N]] | /s[N]] ITEM {, ITEM}
-    /// ITEM  = [/s[N]] EXPRESSION
+    /// ITEM  = [/s[N]] EXPRESSION | enable(N {, N}) | disable(N {, N})
     /// ```
     ///
     /// The colon is the first one outside quotes and brackets that has a blank, or nothing, after it and
@@ -77,6 +77,8 @@ impl Script {
     /// The list holds expressions, and no actions: whatever an expression begins with is a name. Only the whole word
     /// `collect` is let pass before the list, where an expression follows it: `collect s` collects `s`, and `collect`,
     /// `collect, s`, `collect->s` and `collect * s` (an operator with a blank after it) are about a variable of that name.
+    ///
+    /// `disabled` before the place is for a tracepoint that does nothing until a hit of another one enables it.
     ///
     /// A `/s` before the list holds for all of it, one before an expression for that expression.
     ///
@@ -90,6 +92,9 @@ impl Script {
             Some(at) => list::actions(&line.after(at + 1).trimmed())?,
             None => Vec::new(),
         };
+        let (first, rest) = place.word();
+        let is_disabled = first.text() == "disabled" && is_place(&rest);
+        let place = if is_disabled { rest } else { place };
         let (option, name) = place.word();
         let is_marker = option.text() == "-m";
         let number = if is_marker {
@@ -102,6 +107,7 @@ impl Script {
             self.trace(ScriptTracepointKind::Trap, &place)?
         };
         if let Some(tracepoint) = self.find(number) {
+            tracepoint.enabled = !is_disabled;
             tracepoint.marker_arguments = is_marker && colon.is_none();
             tracepoint.actions = actions;
         }

@@ -21,6 +21,7 @@ use tracewire_model::{
 };
 
 use crate::actions;
+use crate::chain::Chain;
 use crate::counting::CountingCompiler;
 use crate::error::{Problem, ScriptError};
 use crate::exits::is_return;
@@ -35,6 +36,9 @@ use crate::watch;
 #[derive(Debug)]
 pub struct Resolver {
     script: Script,
+    chain: Chain,
+    /// What is wrong with who enables whom, until it was told.
+    chain_problems: Vec<ScriptError>,
     variables: Vec<VariableDefinition>,
     given: BTreeSet<(TracepointNumber, Address)>,
     /// Locations where the tracepoint cannot be as it is written, but is elsewhere.
@@ -156,24 +160,27 @@ impl Resolution {
 impl Resolver {
     /// Numbers the script's variables: the builtin ones are 1 to 3, the script's follow.
     #[must_use]
-    pub fn new(script: Script) -> Self {
-        let builtin = BUILTIN_VARIABLES.iter().map(|name| (*name, 0, true));
-        let own = script
-            .variables
-            .iter()
-            .map(|variable| (variable.name.as_str(), variable.initial, false));
-        let old = watch::has_watch(&script).then_some((OLD_VALUE, 0, false));
+    pub fn new(mut script: Script) -> Self {
+        let (chain, chain_problems) = Chain::of(&mut script);
+        let builtin = BUILTIN_VARIABLES.map(|name| (name.to_owned(), 0, true));
+        let own = script.variables.iter();
+        let own = own.map(|variable| (variable.name.clone(), variable.initial, false));
+        let old = watch::has_watch(&script).then(|| (OLD_VALUE.to_owned(), 0, false));
+        let switches = chain.variables(&script);
+        let switches = switches.map(|(name, initial)| (name, initial, false));
         let variables = (1..)
-            .zip(builtin.chain(own).chain(old))
+            .zip(builtin.into_iter().chain(own).chain(old).chain(switches))
             .map(|(number, (name, initial, builtin))| VariableDefinition {
                 number: VariableNumber(number),
                 initial,
                 builtin,
-                name: name.to_owned(),
+                name,
             })
             .collect();
         Self {
             script,
+            chain,
+            chain_problems,
             variables,
             given: BTreeSet::new(),
             left_out: HashSet::new(),
@@ -216,7 +223,10 @@ impl Resolver {
 
     /// Looks every tracepoint up in the modules that are there now, and compiles what is new.
     pub fn resolve(&mut self, symbols: &Symbols) -> Resolution {
-        let mut resolution = Resolution::default();
+        let mut resolution = Resolution {
+            problems: std::mem::take(&mut self.chain_problems),
+            ..Resolution::default()
+        };
         for tracepoint in &self.script.tracepoints {
             let number = tracepoint.number;
             let watched = match tracepoint.kind {
@@ -328,6 +338,7 @@ impl Resolver {
                 }
                 let mut compiler = Compiler {
                     symbols,
+                    chain: &self.chain,
                     variables: &self.variables,
                     scope: location.scope(),
                     function: location.function.clone(),
@@ -420,7 +431,7 @@ impl Resolver {
                 definition: TracepointDefinition {
                     number: tracepoint.number,
                     address: location.address,
-                    enabled: tracepoint.enabled,
+                    enabled: tracepoint.enabled || self.chain.switches(tracepoint.number),
                     kind: TracepointKind::Trap,
                     step_count: 0,
                     pass_count: 0,
@@ -521,6 +532,7 @@ fn span_places(
 /// Compiles one tracepoint at one address.
 struct Compiler<'a> {
     symbols: &'a Symbols,
+    chain: &'a Chain,
     variables: &'a [VariableDefinition],
     /// Where names are seen from.
     scope: Scope,
@@ -562,15 +574,26 @@ impl Compiler<'_> {
         if collected.is_none() {
             self.check_return_value(tracepoint)?;
         }
-        let condition = match &tracepoint.condition {
-            // Of a span, it is worked out when all is known.
-            _ if collected.is_some() => None,
-            Some(condition) => Some(
-                compile_condition(self.symbols, self.scope, condition.text(), &numbers)
-                    .map_err(|error| self.expression_error(condition, &error))?,
-            ),
-            None => None,
+        let own_condition = tracepoint.condition.as_ref();
+        let compile = |text: &str| {
+            compile_condition(self.symbols, self.scope, text, &numbers).map_err(|error| {
+                self.expression_error(own_condition.unwrap_or(&tracepoint.location), &error)
+            })
         };
+        let condition = match own_condition {
+            // Of a span, it is worked out when all is known. A call that was seen to begin is seen to end.
+            _ if collected.is_some() => {
+                let is_entry = self.span.is_some_and(|span| span.point.role.is_entry());
+                self.chain.condition(tracepoint, None).filter(|_| is_entry)
+            }
+            Some(own) => {
+                // By itself, so that an error is about the words of the script.
+                compile(own.text())?;
+                self.chain.condition(tracepoint, Some(own.text()))
+            }
+            None => self.chain.condition(tracepoint, None),
+        };
+        let condition = condition.as_deref().map(compile).transpose()?;
         let aggregates: Vec<_> = tracepoint.aggregates().collect();
         let counting = CountingCompiler {
             symbols: self.symbols,
@@ -608,7 +631,12 @@ impl Compiler<'_> {
             let known = |scope: &Scope| gdb_can_collect(self.symbols, *scope, item);
             self.everywhere.iter().all(known)
         });
-        let words = (tracepoint.condition.as_ref()).map(|condition| condition.text().to_owned());
+        let own_words = tracepoint.condition.as_ref().map(Located::text);
+        let words = match &collected {
+            // The condition of a span is asked when it is shown; whether it was enabled, at its entry.
+            Some(_) => own_words.map(str::to_owned),
+            None => self.chain.condition(tracepoint, own_words),
+        };
         let gdb_reads_condition = words.as_ref().is_none_or(|condition| {
             if collected.is_some() {
                 return false;
@@ -619,7 +647,8 @@ impl Compiler<'_> {
         Ok(TracepointDefinition {
             number: tracepoint.number,
             address: self.scope.pc,
-            enabled: tracepoint.enabled && !tracepoint.disabled_locations.contains(&index),
+            enabled: (tracepoint.enabled || self.chain.switches(tracepoint.number))
+                && !tracepoint.disabled_locations.contains(&index),
             kind: match tracepoint.kind {
                 ScriptTracepointKind::Trap | ScriptTracepointKind::Watch => TracepointKind::Trap,
                 ScriptTracepointKind::Fast => TracepointKind::Fast {
@@ -746,7 +775,7 @@ impl Compiler<'_> {
                 ScriptActionKind::Collect { items, .. } | ScriptActionKind::Evaluate { items } => {
                     items.as_slice()
                 }
-                ScriptActionKind::WhileStepping { .. } => &[],
+                ScriptActionKind::Switch { .. } | ScriptActionKind::WhileStepping { .. } => &[],
             });
         let mut words = items.chain(&tracepoint.condition);
         match words.find(|words| mentions(words.text(), RETURN_VALUE)) {
@@ -847,7 +876,7 @@ impl Compiler<'_> {
                             .map_err(|error| self.expression_error(item, &error))?;
                     }
                 }
-                ScriptActionKind::WhileStepping { .. } => {}
+                ScriptActionKind::Switch { .. } | ScriptActionKind::WhileStepping { .. } => {}
             }
         }
         self.withholds_registers |= list.withholds_registers();

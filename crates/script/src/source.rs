@@ -54,6 +54,8 @@ pub(crate) fn for_gdb<'a>(
                     format!("{COMMENT}{source}")
                 });
             }
+            // A resolver has made `teval` lines of them.
+            ScriptActionKind::Switch { .. } => lines.push(format!("{COMMENT}{source}")),
             ScriptActionKind::WhileStepping { body, .. } => {
                 lines.push(source);
                 lines.extend(for_gdb(body, gdb_can_collect));

@@ -272,7 +272,7 @@ impl Collected {
                         actions.push(action.clone());
                     }
                 }
-                ScriptActionKind::WhileStepping { .. } => {}
+                ScriptActionKind::Switch { .. } | ScriptActionKind::WhileStepping { .. } => {}
             }
         }
         let condition = tracepoint.condition.as_ref();

@@ -87,7 +87,7 @@ fn words_of(tracepoint: &ScriptTracepoint) -> impl Iterator<Item = &Located> {
         ScriptActionKind::Collect { items, .. } | ScriptActionKind::Evaluate { items } => {
             items.as_slice()
         }
-        ScriptActionKind::WhileStepping { .. } => &[],
+        ScriptActionKind::Switch { .. } | ScriptActionKind::WhileStepping { .. } => &[],
     });
     items.chain(&tracepoint.condition)
 }

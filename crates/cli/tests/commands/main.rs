@@ -4,6 +4,7 @@ mod attach;
 mod bad_input;
 mod budgets;
 mod cache;
+mod chains;
 mod containers;
 mod cut;
 mod damaged_programs;
