@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_packets::ConnectionAddress;
 use tracewire_server::Listener;
-use tracewire_server::live::{DisabledPackets, Ender, LiveProgram, serve};
+use tracewire_server::live::{DisabledPackets, LiveProgram, ShutdownHandle, serve};
 use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
@@ -129,10 +129,10 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
         program.set_mechanism(mechanism.into());
     }
     program.disable(disabled(&arguments.disable_packet)?);
-    let ender = program.ender();
+    let shutdown = program.shutdown();
     std::thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(move || end_at_signal(&signals, &ender))?;
+        .spawn(move || end_at_signal(&signals, &shutdown))?;
     if arguments.attach {
         program.attach(number(&arguments.program)?)?;
     } else if !arguments.program.is_empty() {
@@ -152,7 +152,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
 }
 
 /// Leaves the programs as they should be when somebody wants us gone, and goes without that when it takes too long.
-fn end_at_signal(signals: &Signals, ender: &Ender) {
+fn end_at_signal(signals: &Signals, shutdown: &ShutdownHandle) {
     /// What a shell says of a program that a signal has ended.
     const BY_SIGNAL: i32 = 128;
     let signal = loop {
@@ -160,7 +160,7 @@ fn end_at_signal(signals: &Signals, ender: &Ender) {
             break signal;
         }
     };
-    ender.end();
+    shutdown.end();
     std::thread::sleep(LAST_CHANCE);
     std::process::exit(BY_SIGNAL + signal);
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 use tracewire_fail_point::fail_point;
 use tracewire_model::ThreadId;
-use tracewire_target_linux::{FramesFile, Leftover, Process, Settings, Tally};
+use tracewire_target_linux::{FramesFile, Orphan, Process, Settings, Tally};
 use tracewire_tracefile::{Description, TraceFileWriter};
 use tracewire_views::words::count;
 
@@ -48,19 +48,19 @@ pub struct RescueArguments {
 pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
     let out = output::check(&arguments.output)?;
     let mut process = Process::attach(ThreadId(arguments.pid), Settings::default())?;
-    let leftovers = process.leftovers().context("reading what is left")?;
+    let orphans = process.orphans().context("reading what is left")?;
     let jumps = process.jumps_taken_over();
     fail_point!("rescue/attached");
-    let left = jumps > 0 || !leftovers.is_empty();
+    let left = jumps > 0 || !orphans.is_empty();
     let mut files = 0;
-    for leftover in leftovers {
+    for orphan in orphans {
         let path = match arguments.by_time {
-            true => with_end(&out, &format!("-{}", leftover.began)),
+            true => with_end(&out, &format!("-{}", orphan.began)),
             false => numbered(&out, files + 1),
         };
-        let (frames, tally) = write(&leftover, &path)?;
+        let (frames, tally) = write(&orphan, &path)?;
         if arguments.by_time {
-            tell_agent(&leftover, &tally, frames, &path)?;
+            tell_agent(&orphan, &tally, frames, &path)?;
         }
         if frames > 0 {
             files += 1;
@@ -72,7 +72,7 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
         }
         // Only once the frames are safe: their memory goes.
         fail_point!("rescue/written");
-        process.clear(leftover).context("giving memory back")?;
+        process.clear(orphan).context("giving memory back")?;
         fail_point!("rescue/cleared");
     }
     process.detach()?;
@@ -90,16 +90,16 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
 }
 
 /// Writes the frames; how many they were. Without any there is no file.
-fn write(leftover: &Leftover, path: &Path) -> anyhow::Result<(u64, Tally)> {
+fn write(orphan: &Orphan, path: &Path) -> anyhow::Result<(u64, Tally)> {
     let mut frames = Vec::new();
     let mut number = 0;
-    let tally = leftover.frames(&mut |frame| {
+    let tally = orphan.frames(&mut |frame| {
         frames.extend_from_slice(frame);
         number += 1;
     });
-    tell(&tally, leftover.file.as_ref());
+    tell(&tally, orphan.file.as_ref());
     if number > 0 {
-        let mut writer = TraceFileWriter::create(path, &description(leftover, number))?;
+        let mut writer = TraceFileWriter::create(path, &description(orphan, number))?;
         writer.append(&frames)?;
         writer.finish()?;
     }
@@ -153,8 +153,8 @@ fn lost(frames: u64, reason: &str) {
 }
 
 /// What the file says of itself: what the killed Tracewire last said, and how many frames there are.
-fn description(leftover: &Leftover, frames: u64) -> Description {
-    let told = Description::parse(leftover.description.clone());
+fn description(orphan: &Orphan, frames: u64) -> Description {
+    let told = Description::parse(orphan.description.clone());
     let mut parts = told.parts();
     if let Some(status) = &mut parts.status {
         status.fields.running = false;
@@ -178,9 +178,9 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 }
 
 /// Says what is in no file, before the memory that tells it goes.
-fn tell_agent(leftover: &Leftover, tally: &Tally, frames: u64, path: &Path) -> anyhow::Result<()> {
+fn tell_agent(orphan: &Orphan, tally: &Tally, frames: u64, path: &Path) -> anyhow::Result<()> {
     // What the killed one had in its own memory is nowhere.
-    let in_memory = match leftover.file {
+    let in_memory = match orphan.file {
         Some(_) => 0,
         None => tally.taken,
     };

@@ -10,9 +10,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use tracewire_model::ThreadId;
-use tracewire_target_linux::{
-    self as target, Event, Process, StopTimes, run_together, take_stop_times,
-};
+use tracewire_target_linux::{self as target, Event, Process, StopTimes, run_all, take_stop_times};
 use tracewire_tracefile::RunWriter;
 
 use crate::canary::{self, CanaryEvent, CanaryFailure};
@@ -531,7 +529,7 @@ fn run_members(members: &mut [Member<'_>]) -> (usize, Result<Event, target::Erro
         .iter_mut()
         .map(|(process, handler)| target::Member { process, handler })
         .collect();
-    run_together(&mut together)
+    run_all(&mut together)
 }
 
 /// Whether a process has ended: it has no program any more.

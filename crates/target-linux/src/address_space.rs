@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use nix::errno::Errno;
 
+use crate::abi::Abi;
 use crate::maps::{self, Mapping, ThreadStatus};
 use crate::ptrace::{PAGE_SIZE, Tid};
-use crate::width::Width;
 
 /// The lowest address that programs may usually map (`vm.mmap_min_addr`).
 pub(crate) const LOWEST: u64 = 0x1_0000;
@@ -145,7 +145,7 @@ impl WhileStopped {
     pub(crate) fn of(thread: Tid) -> io::Result<Self> {
         Ok(Self {
             space: AddressSpace::new(maps::mappings(thread)?),
-            is_foreign: Width::of_program(thread) == Some(None),
+            is_foreign: Abi::of_program(thread) == Some(None),
             has_shadow_stack: ThreadStatus::read(thread)
                 .is_ok_and(|status| status.has_shadow_stack()),
         })

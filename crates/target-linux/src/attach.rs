@@ -11,8 +11,8 @@ use nix::unistd::{Uid, User, geteuid};
 
 use crate::error::{Error, thread_id};
 use crate::maps::{ThreadStatus, threads};
-use crate::patience::wait_within;
 use crate::ptrace::{Running, Status, Tid};
+use crate::wait_limit::wait_within;
 use crate::wait_queue;
 use tracewire_fail_point::fail_point;
 
@@ -69,7 +69,7 @@ pub(crate) fn abandon(threads: Vec<(Tid, Running)>) {
             Ok(Some(Status::Exited(_) | Status::Killed(..))) | Err(_) => {}
             Ok(Some(Status::Signal(signal))) => wait_queue::release(running.stopped(), signal),
             Ok(Some(_)) => wait_queue::release(running.stopped(), 0),
-            Ok(None) => wait_queue::let_go(thread),
+            Ok(None) => wait_queue::detach(thread),
         }
     }
 }

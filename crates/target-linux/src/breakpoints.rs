@@ -20,7 +20,7 @@ pub(crate) struct Breakpoint {
     /// Whether a debugger wants to know of arrivals.
     pub(crate) debugger: bool,
     /// Whether the dynamic linker comes by here when it has changed something.
-    pub(crate) loader: bool,
+    pub(crate) dynamic_linker: bool,
     /// Whether a resolver of an indirect function is here, or where one returns to.
     pub(crate) resolver: bool,
     pub(crate) displaced: Displaced,
@@ -43,7 +43,7 @@ pub(crate) enum Means {
 pub(crate) enum Purpose {
     Tracepoint,
     Debugger,
-    Loader,
+    DynamicLinker,
     Resolver,
 }
 
@@ -52,13 +52,13 @@ impl Breakpoint {
         match purpose {
             Purpose::Tracepoint => self.tracepoint = wanted,
             Purpose::Debugger => self.debugger = wanted,
-            Purpose::Loader => self.loader = wanted,
+            Purpose::DynamicLinker => self.dynamic_linker = wanted,
             Purpose::Resolver => self.resolver = wanted,
         }
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
-        self.tracepoint || self.debugger || self.loader || self.resolver
+        self.tracepoint || self.debugger || self.dynamic_linker || self.resolver
     }
 }
 

@@ -10,16 +10,16 @@ use std::time::Instant;
 use nix::errno::Errno;
 use tracewire_fail_point::fail_point;
 
+use crate::abi::Abi;
 use crate::attach::{is_gone, is_ours, refusal};
 use crate::error::{Error, thread_id};
 use crate::maps::{ThreadStatus, all_processes, threads};
 use crate::memory::Memory;
-use crate::patience::{Patience, wait_within};
 use crate::ptrace::{Running, Status, Tid};
 use crate::thread::{News, Pending, Phase, State, Thread};
 use crate::tracee::{Birth, Born, Children, Tracee};
+use crate::wait_limit::{WaitLimit, wait_within};
 use crate::wait_queue;
-use crate::width::Width;
 
 impl Tracee {
     /// A process has become another program.
@@ -335,17 +335,17 @@ impl Tracee {
     /// Traces and stops all threads that share the memory and are not traced yet. Those that are traced have stopped.
     pub(crate) fn seize_sharing(&mut self) -> Result<(), Error> {
         // A debugger's child is traced by its parent until it becomes another program, which takes no time.
-        let mut patience = Patience::of_vfork();
+        let mut wait_limit = WaitLimit::of_vfork();
         loop {
             let (seized, refused) = self.seize_unknown();
             if seized {
                 // What it has made before it was traced is found in the next round.
-                self.await_halt()?;
+                self.wait_until_all_stopped()?;
                 continue;
             }
             match refused {
                 None => break,
-                Some(_) if patience.lasts() => {}
+                Some(_) if wait_limit.lasts() => {}
                 Some((process, thread, error)) => {
                     return Err(Error::SharesMemory {
                         process: thread_id(self.threads.process()),
@@ -458,8 +458,8 @@ fn is_in_vfork(thread: Tid) -> bool {
     /// `vfork`, `clone` and `clone3` of i386.
     const CALLS_32: [libc::c_long; 3] = [190, 120, 435];
     const CALLS: [libc::c_long; 3] = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
-    let calls = match Width::of_program(thread).flatten() {
-        Some(Width::Bits32) => CALLS_32,
+    let calls = match Abi::of_program(thread).flatten() {
+        Some(Abi::Bits32) => CALLS_32,
         _ => CALLS,
     };
     let line = std::fs::read_to_string(format!("/proc/{thread}/syscall"));

@@ -196,17 +196,17 @@ impl Process {
     #[must_use]
     pub fn signal_info(&self, thread: ThreadId) -> Option<Vec<u8>> {
         let thread = self.tracee.threads.get(thread.0.cast_signed())?;
-        Some(thread.signal_info(self.tracee.program.width())?.to_vec())
+        Some(thread.signal_info(self.tracee.program.abi())?.to_vec())
     }
 
     /// Changes it, from an offset on: the program gets the signal so, if it gets it. `None` where there is no signal, or the
     /// bytes do not fit.
     pub fn set_signal_info(&mut self, thread: ThreadId, offset: usize, bytes: &[u8]) -> Option<()> {
-        let width = self.tracee.program.width();
+        let abi = self.tracee.program.abi();
         self.tracee
             .threads
             .get_mut(thread.0.cast_signed())?
-            .set_signal_info(width, offset, bytes)
+            .set_signal_info(abi, offset, bytes)
     }
 
     /// The cpu that a thread ran on last.

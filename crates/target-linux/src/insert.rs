@@ -42,7 +42,7 @@ impl Patcher<'_> {
         let mut bytes = [0; MAX_INSTRUCTION];
         let length = self.tracee.memory.read(site, &mut bytes);
         let displaced = Displaced::decode_for(
-            self.tracee.program.width().bytes() as u32 * 8,
+            self.tracee.program.abi().bytes() as u32 * 8,
             bytes.get(..length).unwrap_or_default(),
             site,
         );
@@ -50,7 +50,7 @@ impl Patcher<'_> {
             Kind::OwnTrap => Means::OwnTrap,
             Kind::Fixed => Means::InPlace,
             // The copies are 64-bit code.
-            Kind::Relocatable if executable && self.tracee.program.is_wide() => {
+            Kind::Relocatable if executable && self.tracee.program.is_64_bit() => {
                 self.slot(site, &displaced)
             }
             Kind::Relocatable => Means::InPlace,
@@ -75,7 +75,7 @@ impl Patcher<'_> {
         let mut breakpoint = Breakpoint {
             tracepoint: false,
             debugger: false,
-            loader: false,
+            dynamic_linker: false,
             resolver: false,
             displaced,
             means,
@@ -112,7 +112,7 @@ impl Patcher<'_> {
         [
             (breakpoint.tracepoint, Purpose::Tracepoint),
             (breakpoint.debugger, Purpose::Debugger),
-            (breakpoint.loader, Purpose::Loader),
+            (breakpoint.dynamic_linker, Purpose::DynamicLinker),
             (breakpoint.resolver, Purpose::Resolver),
         ]
         .into_iter()

@@ -11,7 +11,7 @@ use object::read::elf::FileHeader;
 use object::{Endianness, FileKind};
 use tracewire_model::{Address, ThreadId};
 
-use crate::loader::{Loader, program_bias};
+use crate::dynamic_linker::{DynamicLinker, program_bias};
 use crate::maps::{self, AuxiliaryVector, Mapping, seen_by};
 use crate::memory::Memory;
 use crate::ptrace::Tid;
@@ -109,19 +109,18 @@ pub fn mapped_files(process: ThreadId) -> io::Result<Vec<MappedFile>> {
 /// What a process consists of now: the program first, then the dynamic linker and the vdso, then libraries in the order of
 /// loading. An error names the file of `/proc` that cannot be read.
 pub(crate) fn all(
-    loader: &Loader,
+    dynamic_linker: &DynamicLinker,
     memory: &Memory,
     thread: Tid,
 ) -> Result<Vec<Module>, (&'static str, io::Error)> {
-    let width = loader.width();
+    let abi = dynamic_linker.abi();
     let mappings = maps::mappings(thread).map_err(|error| ("maps", error))?;
-    let auxiliary =
-        AuxiliaryVector::read(thread, width.bytes()).map_err(|error| ("auxv", error))?;
+    let auxiliary = AuxiliaryVector::read(thread, abi.bytes()).map_err(|error| ("auxv", error))?;
     let mut modules = Vec::new();
 
     let (file, name) = maps::program_file(thread);
     let entry = entry_point(&file);
-    if let Some(load_bias) = program_bias(width, memory, &auxiliary, entry) {
+    if let Some(load_bias) = program_bias(abi, memory, &auxiliary, entry) {
         let anchor = auxiliary.get(libc::AT_PHDR).unwrap_or(load_bias);
         let (start, end) = extent(&mappings, anchor).unwrap_or((load_bias, load_bias));
         modules.push(Module {
@@ -142,7 +141,7 @@ pub(crate) fn all(
         };
         modules.extend(module_at(thread, kind, &mappings, base, base, b""));
     }
-    for object in loader.loaded(memory, true) {
+    for object in dynamic_linker.loaded(memory, true) {
         if !modules.iter().any(|module| holds(module, object.dynamic)) {
             modules.extend(module_at(
                 thread,

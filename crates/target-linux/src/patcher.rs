@@ -17,7 +17,7 @@ pub(crate) struct Patcher<'t> {
 impl Patcher<'_> {
     /// Sets memory up for pads.
     pub(crate) fn attend(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
-        if !self.tracee.program.is_wide() {
+        if !self.tracee.program.is_64_bit() {
             return Err("pads are 64-bit code, and the program is not".to_owned());
         }
         self.tracee.fast.leave_attended();

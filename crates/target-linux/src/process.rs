@@ -11,24 +11,24 @@ use tracewire_experiment::MemoryRead;
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Address, ThreadId};
 
+use crate::abi::Abi;
 use crate::attach;
 use crate::error::{Error, thread_id};
 use crate::interrupt::{Interrupter, Request};
 use crate::launch::Launch;
-use crate::leftover::{self, Leftover};
-use crate::linked::LinkedObject;
-use crate::linked::LinkedObjects;
+use crate::link_map::LinkMap;
+use crate::link_map::LinkMapEntry;
 use crate::maps;
 use crate::memory::Memory;
 use crate::modules::{self, Module};
+use crate::orphan::{self, Orphan};
 use crate::ptrace::{Running, Status, Tid};
 use crate::spawn;
-use crate::standing::Settings;
+use crate::stopped_thread::Settings;
 use crate::thread::{State, Thread};
 use crate::thread_local::{ThreadLocal, ThreadLocalError};
 use crate::tracee::{Birth, Children, Tracee};
 use crate::wait_queue::{self, wait_for};
-use crate::width::Width;
 
 /// A live process under trace. Between runs all its threads stand still, so that whatever is done to it is
 /// done to a process at rest; while it runs, [`run`](Self::run) holds it.
@@ -71,7 +71,7 @@ impl Process {
             stopped.end_with_tracer();
         }
         let memory = Memory::open(id).map_err(|error| Error::proc("mem", id, error));
-        let memory = memory.and_then(|memory| match Width::of_program(id) {
+        let memory = memory.and_then(|memory| match Abi::of_program(id) {
             Some(None) => Err(Error::NotX86(thread_id(id))),
             _ => Ok(memory),
         });
@@ -105,7 +105,7 @@ impl Process {
             .ok()
             .and_then(|status| status.number("Tgid"))
             .ok_or(Error::NoSuchProcess(process))?;
-        if Width::of_program(id) == Some(None) {
+        if Abi::of_program(id) == Some(None) {
             return Err(Error::NotX86(process));
         }
         let seized = attach::seize(id)?;
@@ -134,16 +134,16 @@ impl Process {
             })
             .collect();
         let mut tracee = Tracee::new(id, threads, memory, settings);
-        tracee.await_halt()?;
+        tracee.wait_until_all_stopped()?;
         tracee.seize_sharing()?;
         tracee.choose_width();
         fail_point!("attach/halted");
         tracee.look_at_running();
-        tracee.program.taken_over = leftover::take_over(
+        tracee.program.taken_over = orphan::take_over(
             &mut tracee.memory,
             tracee.threads.any(),
             tracee.threads.process(),
-            tracee.program.loader.hook(),
+            tracee.program.dynamic_linker.hook(),
         );
         fail_point!("attach/taken-over");
         Ok(Self::of(tracee))
@@ -191,7 +191,7 @@ impl Process {
     pub fn set_registers(&mut self, set: X86Registers) {
         self.tracee
             .collecting
-            .choose(self.tracee.program.width(), set);
+            .choose(self.tracee.program.abi(), set);
     }
 
     /// The machine that the program is for: x86-64, or i386. It may be another one after [`Event::Exec`](crate::Event::Exec).
@@ -256,8 +256,8 @@ impl Process {
     ///
     /// # Errors
     /// When the mappings cannot be read, or there is no memory for a copy of theirs.
-    pub fn leftovers(&mut self) -> io::Result<Vec<Leftover>> {
-        leftover::all(&self.tracee.memory, self.tracee.threads.any())
+    pub fn orphans(&mut self) -> io::Result<Vec<Orphan>> {
+        orphan::all(&self.tracee.memory, self.tracee.threads.any())
     }
 
     /// Gives the memory of rings back. What stays are a page and pads, for a thread may be inside, or come back there from a
@@ -265,8 +265,8 @@ impl Process {
     ///
     /// # Errors
     /// When the memory cannot be written.
-    pub fn clear(&mut self, leftover: Leftover) -> io::Result<()> {
-        let rings = leftover.close(&self.tracee.memory)?;
+    pub fn clear(&mut self, orphan: Orphan) -> io::Result<()> {
+        let rings = orphan.close(&self.tracee.memory)?;
         let (length, removal) = (rings.end - rings.start, libc::MADV_REMOVE as u64);
         self.tracee
             .system_call(libc::SYS_madvise, [rings.start, length, removal, 0, 0, 0]);
@@ -293,7 +293,7 @@ impl Process {
     /// When `/proc` cannot be read, which means that the process has ended.
     pub fn modules(&self) -> Result<Vec<Module>, Error> {
         modules::all(
-            &self.tracee.program.loader,
+            &self.tracee.program.dynamic_linker,
             &self.tracee.memory,
             self.tracee.threads.any(),
         )
@@ -303,10 +303,10 @@ impl Process {
     /// What the dynamic linker has loaded; nothing before it has come so far, and `None` for a program that has no use for
     /// one.
     #[must_use]
-    pub fn linked_objects(&self) -> Option<LinkedObjects> {
+    pub fn linked_objects(&self) -> Option<LinkMap> {
         self.tracee
             .program
-            .loader
+            .dynamic_linker
             .linked_objects(&self.tracee.memory)
     }
 
@@ -318,10 +318,10 @@ impl Process {
         start: Address,
         previous: Address,
         list: Address,
-    ) -> Vec<LinkedObject> {
+    ) -> Vec<LinkMapEntry> {
         self.tracee
             .program
-            .loader
+            .dynamic_linker
             .linked_from(&self.tracee.memory, start, previous, list)
     }
 
@@ -342,7 +342,7 @@ impl Process {
             .ok_or(ThreadLocalError::NoThread(thread))?;
         ThreadLocal::new(
             &self.tracee.memory,
-            &self.tracee.program.loader,
+            &self.tracee.program.dynamic_linker,
             self.tracee.threads.any(),
         )
         .address(
@@ -377,7 +377,7 @@ impl Process {
     /// # Errors
     /// When the kernel refuses; what could be undone has been.
     pub fn detach(mut self) -> Result<(), Error> {
-        self.tracee.let_go()
+        self.tracee.detach()
     }
 }
 

@@ -4,7 +4,7 @@ use libc::user_regs_struct;
 use tracewire_arch::{RegisterLayout, X86Registers};
 use tracewire_model::RegisterNumber;
 
-use crate::width::Width;
+use crate::abi::Abi;
 use crate::xstate::{Component, XstateLayout};
 
 /// Where the kernel keeps the value of one register.
@@ -85,8 +85,8 @@ struct Step {
 }
 
 impl RegisterPlan {
-    pub(crate) fn new(width: Width, set: X86Registers) -> Self {
-        Self::with_layout(&width.layout(set), XstateLayout::of_this_machine())
+    pub(crate) fn new(abi: Abi, set: X86Registers) -> Self {
+        Self::with_layout(&abi.layout(set), XstateLayout::of_this_machine())
     }
 
     fn with_layout(layout: &RegisterLayout, xstate: XstateLayout) -> Self {

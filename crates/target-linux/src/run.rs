@@ -9,9 +9,9 @@ use crate::event::Event;
 use crate::event::{StopCause, stopped};
 use crate::process::Process;
 use crate::ptrace::{Status, Tid};
-use crate::standing::Standing;
+use crate::stopped_thread::HitThread;
 use crate::thread::{AtCall, News, Pending, Phase, State};
-use crate::together::{Member, run_together};
+use crate::tracees::{Member, run_all};
 use crate::wait_queue;
 
 impl Process {
@@ -25,7 +25,7 @@ impl Process {
             process: self,
             handler,
         }];
-        run_together(&mut members).1
+        run_all(&mut members).1
     }
 
     /// What is to be done now and then while pads run.
@@ -66,7 +66,7 @@ impl Process {
             if self
                 .tracee
                 .program
-                .loader
+                .dynamic_linker
                 .has_reported_change(&self.tracee.memory)
             {
                 return Ok(Some((
@@ -252,7 +252,7 @@ impl Process {
         let State::Stopped(stopped) = &thread.state else {
             return None;
         };
-        let mut standing = Standing::new(
+        let mut standing = HitThread::new(
             stopped,
             registers,
             &mut self.tracee.memory,
@@ -272,17 +272,18 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Option<Event> {
         registers.rip = site;
-        let (tracepoint, debugger, loader, resolver) = match self.tracee.breakpoints.get(site) {
-            Some(breakpoint) => (
-                breakpoint.tracepoint,
-                breakpoint.debugger,
-                breakpoint.loader,
-                breakpoint.resolver,
-            ),
-            None if self.tracee.is_hook_jump(site) => (false, false, true, false),
-            None if self.tracee.fast.has_jump(site) => (true, false, false, false),
-            None => return None,
-        };
+        let (tracepoint, debugger, dynamic_linker, resolver) =
+            match self.tracee.breakpoints.get(site) {
+                Some(breakpoint) => (
+                    breakpoint.tracepoint,
+                    breakpoint.debugger,
+                    breakpoint.dynamic_linker,
+                    breakpoint.resolver,
+                ),
+                None if self.tracee.is_hook_jump(site) => (false, false, true, false),
+                None if self.tracee.fast.has_jump(site) => (true, false, false, false),
+                None => return None,
+            };
         let thread = self.tracee.threads.get_mut(id)?;
         thread.at = Some(site);
         thread.stepped_from = site;
@@ -304,7 +305,13 @@ impl Process {
                 event = Some(Event::RunEnded);
             }
         }
-        if loader && self.tracee.program.loader.has_changed(&self.tracee.memory) && event.is_none()
+        if dynamic_linker
+            && self
+                .tracee
+                .program
+                .dynamic_linker
+                .has_changed(&self.tracee.memory)
+            && event.is_none()
         {
             event = Some(Event::LibrariesChanged);
         }

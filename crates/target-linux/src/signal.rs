@@ -75,7 +75,12 @@ impl Process {
             return Ok(None);
         }
         if self.tracee.is_report(&info, registers.rip) {
-            if self.tracee.program.loader.has_changed(&self.tracee.memory) {
+            if self
+                .tracee
+                .program
+                .dynamic_linker
+                .has_changed(&self.tracee.memory)
+            {
                 return Ok(Some(Event::LibrariesChanged));
             }
             self.tracee.go_on(id, 0)?;
@@ -400,10 +405,10 @@ impl Process {
             return Ok(Some(stopped(id, StopCause::Signal(info.si_signo))));
         }
         if bit(info.si_signo) & DUMPS_CORE != 0 && self.would_dump_core(id, &info) {
-            self.tracee.halt()?;
-            self.tracee.take_everything_out_but(id);
+            self.tracee.stop_all()?;
+            self.tracee.remove_everything_but(id);
             self.deliver(id, &info)?;
-            self.tracee.go_on_halted(id)?;
+            self.tracee.go_on_stopped(id)?;
             return Ok(None);
         }
         self.deliver(id, &info)?;

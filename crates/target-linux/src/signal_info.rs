@@ -4,9 +4,9 @@ use std::mem::MaybeUninit;
 
 use libc::siginfo_t;
 
+use crate::abi::Abi;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::thread::{Pending, Thread};
-use crate::width::Width;
 
 /// The size of the structure, in either form.
 const SIZE: usize = size_of::<siginfo_t>();
@@ -92,11 +92,11 @@ fn info_of(bytes: &[u8; SIZE]) -> siginfo_t {
 
 impl Thread {
     /// What the kernel tells of the signal that it has stopped for, in the program's own form, 128 bytes.
-    pub(crate) fn signal_info(&self, width: Width) -> Option<[u8; SIZE]> {
+    pub(crate) fn signal_info(&self, abi: Abi) -> Option<[u8; SIZE]> {
         let info = bytes_of(&self.pending_info()?);
-        Some(match width {
-            Width::Bits64 => info,
-            Width::Bits32 => {
+        Some(match abi {
+            Abi::Bits64 => info,
+            Abi::Bits32 => {
                 let mut narrow = [0; SIZE];
                 convert(&info, &mut narrow, true);
                 narrow
@@ -105,19 +105,14 @@ impl Thread {
     }
 
     /// Changes it, from an offset on. `None` where there is no signal, or the bytes do not fit.
-    pub(crate) fn set_signal_info(
-        &mut self,
-        width: Width,
-        offset: usize,
-        bytes: &[u8],
-    ) -> Option<()> {
+    pub(crate) fn set_signal_info(&mut self, abi: Abi, offset: usize, bytes: &[u8]) -> Option<()> {
         let before = bytes_of(&self.pending_info()?);
-        let mut told = self.signal_info(width)?;
+        let mut told = self.signal_info(abi)?;
         told.get_mut(offset..offset.checked_add(bytes.len())?)?
             .copy_from_slice(bytes);
-        let info = match width {
-            Width::Bits64 => told,
-            Width::Bits32 => {
+        let info = match abi {
+            Abi::Bits64 => told,
+            Abi::Bits32 => {
                 let mut wide = before;
                 convert(&told, &mut wide, false);
                 wide

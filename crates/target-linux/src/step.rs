@@ -6,12 +6,12 @@ use tracewire_jump_pad::relocate::Place;
 
 use crate::breakpoints::{INT3, Means, undo};
 use crate::error::Error;
-use crate::patience::Ran;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
 use crate::signal_info::is_fault;
 use crate::thread::{Pending, Phase, State};
 use crate::tracee::Tracee;
+use crate::wait_limit::Ran;
 
 /// Whether a thread has stopped because it has executed one instruction.
 fn is_step(pending: &Pending) -> bool {
@@ -63,7 +63,7 @@ impl Tracee {
 
     /// Executes the instruction in place, while nobody else executes anything that could come by.
     pub(crate) fn step_in_place(&mut self, id: Tid, site: u64) -> Result<(), Error> {
-        self.halt()?;
+        self.stop_all()?;
         let Some(stopped) = self.threads.stopped(id) else {
             return Ok(());
         };
@@ -80,7 +80,7 @@ impl Tracee {
                 thread.lent_mask = mask;
                 thread.go_on(Resume::Step, 0);
             }
-            return self.go_on_halted(id);
+            return self.go_on_stopped(id);
         }
         if uncovered.is_ok() && self.breakpoints.has(site) {
             let _ = self.memory.cover(site, INT3);
@@ -108,7 +108,7 @@ impl Tracee {
                 self.go_on(id, 0)?;
             }
         }
-        self.go_on_halted(id)
+        self.go_on_stopped(id)
     }
 
     /// A thread has stopped that took its time to execute an instruction in its place: the breakpoint is put back.
@@ -330,7 +330,7 @@ impl Tracee {
     }
 
     /// After threads were stopped in the middle of a run: those that have nothing to tell go on.
-    pub(crate) fn go_on_halted(&mut self, but: Tid) -> Result<(), Error> {
+    pub(crate) fn go_on_stopped(&mut self, but: Tid) -> Result<(), Error> {
         let stopped: Vec<Tid> = self
             .threads
             .iter()

@@ -149,7 +149,7 @@ impl Process {
         if self.has_ended() {
             return Err(refuse("the process has ended".to_owned()));
         }
-        if !self.tracee.program.is_wide() {
+        if !self.tracee.program.is_64_bit() {
             return Err(refuse(
                 "pads are 64-bit code, and the program is not".to_owned(),
             ));
@@ -248,19 +248,19 @@ impl Process {
         let id = thread.0.cast_signed();
         let registers = self.tracee.threads.registers(id)?;
         let at = self.tracee.threads.get(id)?.at?;
-        let (width, stack) = (self.tracee.program.width(), registers.rsp);
+        let (abi, stack) = (self.tracee.program.abi(), registers.rsp);
         if self.tracee.program.indirect.follows(at)
-            && let Some(returns_to) = width.read_at(&self.tracee.memory, stack, 0)
+            && let Some(returns_to) = abi.read_at(&self.tracee.memory, stack, 0)
             && self
                 .patcher()
                 .insert_breakpoint(returns_to, Purpose::Resolver)
                 .is_ok()
         {
-            let stack = stack.wrapping_add(width.bytes() as u64);
+            let stack = stack.wrapping_add(abi.bytes() as u64);
             self.tracee.program.indirect.call(id, at, returns_to, stack);
         }
         let resolver = self.tracee.program.indirect.returned(id, at, stack)?;
-        let selected = match width.bytes() {
+        let selected = match abi.bytes() {
             4 => registers.rax & 0xffff_ffff,
             _ => registers.rax,
         };

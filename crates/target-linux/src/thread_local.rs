@@ -12,12 +12,12 @@ use libc::user_regs_struct;
 use object::{Object, ObjectSymbol};
 use tracewire_model::{Address, ThreadId};
 
-use crate::loader::Loader;
+use crate::abi::Abi;
+use crate::dynamic_linker::DynamicLinker;
 use crate::maps::AuxiliaryVector;
 use crate::memory::Memory;
 use crate::modules;
 use crate::ptrace::Tid;
-use crate::width::Width;
 
 /// The most generations of modules that are looked through, lists of them.
 const MAX_LISTS: usize = 1000;
@@ -82,19 +82,19 @@ pub(crate) struct KnownLayout(Option<Layout>);
 /// The thread-local storage of a program.
 pub(crate) struct ThreadLocal<'p> {
     memory: &'p Memory,
-    loader: &'p Loader,
+    dynamic_linker: &'p DynamicLinker,
     /// A thread that has not ended.
     thread: Tid,
-    width: Width,
+    abi: Abi,
 }
 
 impl<'p> ThreadLocal<'p> {
-    pub(crate) fn new(memory: &'p Memory, loader: &'p Loader, thread: Tid) -> Self {
+    pub(crate) fn new(memory: &'p Memory, dynamic_linker: &'p DynamicLinker, thread: Tid) -> Self {
         Self {
             memory,
-            loader,
+            dynamic_linker,
             thread,
-            width: loader.width(),
+            abi: dynamic_linker.abi(),
         }
     }
 
@@ -107,9 +107,9 @@ impl<'p> ThreadLocal<'p> {
         Address(module): Address,
         offset: u64,
     ) -> Result<Address, Error> {
-        let pointer = match self.width {
-            Width::Bits64 => registers.fs_base,
-            Width::Bits32 => registers.gs_base,
+        let pointer = match self.abi {
+            Abi::Bits64 => registers.fs_base,
+            Abi::Bits32 => registers.gs_base,
         };
         if pointer == 0 {
             return Err(Error::NoStorage);
@@ -127,15 +127,15 @@ impl<'p> ThreadLocal<'p> {
     }
 
     fn fitting(&self, address: u64) -> u64 {
-        match self.width {
-            Width::Bits64 => address,
-            Width::Bits32 => address & u64::from(u32::MAX),
+        match self.abi {
+            Abi::Bits64 => address,
+            Abi::Bits32 => address & u64::from(u32::MAX),
         }
     }
 
     /// How far below the thread pointer the block of a program begins that has no other.
     fn only_block(&self) -> Result<u64, Error> {
-        let auxiliary = AuxiliaryVector::read(self.thread, self.width.bytes())
+        let auxiliary = AuxiliaryVector::read(self.thread, self.abi.bytes())
             .map_err(|_| Error::UnknownLibrary)?;
         let (table, entry) = auxiliary
             .get(libc::AT_PHDR)
@@ -146,13 +146,13 @@ impl<'p> ThreadLocal<'p> {
             let header = table.wrapping_add(index.wrapping_mul(entry));
             // p_type, then in words of 64 bits: p_flags with it, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align;
             // in those of 32: p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_flags, p_align.
-            let [kind, _, _, _, _, size, _, align] = match self.width {
-                Width::Bits64 => {
+            let [kind, _, _, _, _, size, _, align] = match self.abi {
+                Abi::Bits64 => {
                     let [kind, a, b, c, d, size, align] =
-                        self.width.read(self.memory, header).unwrap_or_default();
+                        self.abi.read(self.memory, header).unwrap_or_default();
                     [kind, a, b, c, d, size, 0, align]
                 }
-                Width::Bits32 => self.width.read(self.memory, header).unwrap_or_default(),
+                Abi::Bits32 => self.abi.read(self.memory, header).unwrap_or_default(),
             };
             if kind as u32 == libc::PT_TLS {
                 let align = align.max(1);
@@ -227,7 +227,7 @@ impl<'p> ThreadLocal<'p> {
 
     fn word(&self, address: u64) -> Result<u64, Error> {
         let address = self.fitting(address);
-        self.width
+        self.abi
             .read::<1>(self.memory, address)
             .map(|[word]| word)
             .ok_or(Error::Unreadable(Address(address)))
@@ -249,7 +249,7 @@ impl<'p> ThreadLocal<'p> {
 
     /// The layout, if the library that tells it is there.
     fn layout(&self) -> Result<Layout, Error> {
-        let modules = modules::all(self.loader, self.memory, self.thread)
+        let modules = modules::all(self.dynamic_linker, self.memory, self.thread)
             .map_err(|_| Error::UnknownLibrary)?;
         let mut lists = None;
         let mut descriptors = None;
@@ -287,14 +287,14 @@ impl<'p> ThreadLocal<'p> {
         let field = |name: &str| -> Option<Field> {
             let address = find(&format!("_thread_db_{name}"))?;
             // Size in bits, number of elements, offset.
-            let [bits, _, offset] = Width::Bits32.read(self.memory, address)?;
+            let [bits, _, offset] = Abi::Bits32.read(self.memory, address)?;
             Some(Field {
                 bits: bits as u32,
                 offset: offset as u32,
             })
         };
         let size = find("_thread_db_sizeof_dtv_slotinfo")?;
-        let [entry_size] = Width::Bits32.read(self.memory, size)?;
+        let [entry_size] = Abi::Bits32.read(self.memory, size)?;
         let layout = Layout {
             lists: 0,
             list_length: field("dtv_slotinfo_list_len")?,

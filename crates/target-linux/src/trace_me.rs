@@ -6,21 +6,21 @@
 
 use libc::user_regs_struct;
 
+use crate::abi::Abi;
 use crate::breakpoints::INT3;
 use crate::error::Error;
 use crate::fast::BareMemory;
 use crate::patcher::Patcher;
-use crate::patience::wait_for_vfork;
 use crate::ptrace::Tid;
-use crate::width::Width;
+use crate::wait_limit::wait_for_vfork;
 
 /// Whether a thread that enters a system call asks to be traced by its parent.
-pub(crate) fn is_trace_me(width: Width, registers: &user_regs_struct) -> bool {
+pub(crate) fn is_trace_me(abi: Abi, registers: &user_regs_struct) -> bool {
     /// `ptrace` of i386.
     const PTRACE_32: u64 = 26;
-    let (number, request) = match width {
-        Width::Bits64 => (libc::SYS_ptrace as u64, registers.rdi),
-        Width::Bits32 => (PTRACE_32, registers.rbx),
+    let (number, request) = match abi {
+        Abi::Bits64 => (libc::SYS_ptrace as u64, registers.rdi),
+        Abi::Bits32 => (PTRACE_32, registers.rbx),
     };
     registers.orig_rax == number && request as u32 == libc::PTRACE_TRACEME
 }
@@ -31,7 +31,7 @@ impl Patcher<'_> {
         let Some(parent) = self.tracee.threads.parent_in_vfork(child) else {
             return self.tracee.go_on(child, 0);
         };
-        self.tracee.halt()?;
+        self.tracee.stop_all()?;
         let jumps = self.lift_all();
         for site in self.tracee.breakpoints.sites() {
             // What cannot be written is gone.
@@ -42,12 +42,12 @@ impl Patcher<'_> {
         while self.tracee.threads.is_in_vfork(parent)
             && let Ok(Some(status)) = wait_for_vfork(parent)
         {
-            self.tracee.halted(parent, status);
+            self.tracee.note_stop(parent, status);
         }
-        self.tracee.await_halt()?;
+        self.tracee.wait_until_all_stopped()?;
         // Where the child takes its time, the others run: they come by no tracepoint meanwhile.
         self.dress_memory();
-        self.tracee.go_on_halted(0)
+        self.tracee.go_on_stopped(0)
     }
 
     /// Whether the memory is shared with a child that is not traced.
@@ -63,9 +63,9 @@ impl Patcher<'_> {
         if self.tracee.threads.is_in_vfork(bare.parent) {
             return Ok(());
         }
-        self.tracee.halt()?;
+        self.tracee.stop_all()?;
         self.dress_memory();
-        self.tracee.go_on_halted(0)
+        self.tracee.go_on_stopped(0)
     }
 
     /// The same, while all threads stand.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use libc::siginfo_t;
 
+use crate::abi::Abi;
 use crate::affinity::Follower;
 use crate::breakpoints::Breakpoints;
 use crate::debugger::Debugger;
@@ -16,12 +17,11 @@ use crate::memory::Memory;
 use crate::program::Program;
 use crate::ptrace::{Status, Tid};
 use crate::remote::RemoteCalls;
-use crate::standing::{Collecting, Settings};
+use crate::stopped_thread::{Collecting, Settings};
 use crate::thread::{AtCall, Pending, SignalReport, Thread};
 use crate::threads::Threads;
 use crate::wait_queue;
 use crate::watch::DebugRegisters;
-use crate::width::Width;
 
 /// A process that is traced by the calling thread. Dropping it lets it go.
 #[derive(Debug)]
@@ -100,8 +100,8 @@ impl Tracee {
 
     /// Finds out how wide the program is, and how its registers are to be read.
     pub(crate) fn choose_width(&mut self) {
-        self.program.find_width(self.threads.any());
-        self.collecting.fit(self.program.width());
+        self.program.find_abi(self.threads.any());
+        self.collecting.fit(self.program.abi());
     }
 
     /// What holds for one program only is forgotten, and the memory of the new one opened.
@@ -219,18 +219,18 @@ impl Tracee {
     /// A thread has stopped as it enters or leaves a system call.
     pub(crate) fn note_call(&mut self, id: Tid) {
         let may_ask = self.may_ask_to_be_traced(id);
-        let (width, own) = (self.program.width(), self.threads.process());
+        let (abi, own) = (self.program.abi(), self.threads.process());
         if let Some(thread) = self.threads.get_mut(id) {
             let caught = (thread.process == own).then_some(self.debugger.caught_calls());
-            thread.note_call(width, may_ask, caught);
+            thread.note_call(abi, may_ask, caught);
         }
     }
 
     /// The return of the call by which a thread has become another program, if a debugger wants to know of it.
     pub(crate) fn caught_exec(&self, id: Tid) -> Option<Pending> {
-        let number = match self.program.width() {
-            Width::Bits64 => 59,
-            Width::Bits32 => 11,
+        let number = match self.program.abi() {
+            Abi::Bits64 => 59,
+            Abi::Bits32 => 11,
         };
         (self.catches_calls(id) && self.debugger.caught_calls().holds(number)).then_some(
             Pending::Call(AtCall {

@@ -50,13 +50,13 @@ pub(crate) fn release(thread: Stopped, signal: i32) {
                     release(Running::born(id).stopped(), 0);
                 }
             }
-            None => let_go(id),
+            None => detach(id),
         }
     }
 }
 
 /// A thread that slept when its process was let go is let go once it has stopped. (If we end before, the kernel does so.)
-pub(crate) fn let_go(id: Tid) {
+pub(crate) fn detach(id: Tid) {
     LET_GO.with_borrow_mut(|threads| threads.insert(id));
 }
 

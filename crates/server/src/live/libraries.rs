@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use tracewire_model::Address;
-use tracewire_target_linux::{LinkedObject, Process};
+use tracewire_target_linux::{LinkMapEntry, Process};
 
 use crate::answers::escaped;
 
@@ -53,7 +53,7 @@ pub(super) fn libraries(process: &Process, annex: &str) -> Option<String> {
     };
     text.push('>');
     for object in objects.iter().filter(|object| !object.name.is_empty()) {
-        let LinkedObject {
+        let LinkMapEntry {
             entry,
             load_bias,
             dynamic,

@@ -19,7 +19,6 @@ mod breakpoints;
 mod connection;
 mod debuggee;
 mod dialect;
-mod ender;
 mod file_system;
 mod files;
 mod inferiors;
@@ -33,6 +32,7 @@ mod osdata;
 mod processes;
 mod program;
 mod run;
+mod shutdown;
 mod signals;
 mod stops;
 mod tracing;
@@ -42,8 +42,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::trace::SaveFolder;
 pub use dialect::DisabledPackets;
-pub use ender::Ender;
 pub use program::LiveProgram;
+pub use shutdown::ShutdownHandle;
 
 use crate::handshake::Admission;
 use crate::log::SessionLog;
@@ -56,7 +56,7 @@ use breakpoints::Words;
 use connection::Client;
 
 /// Serves live programs to one client after the other, until none is left or a client has detached from the last or
-/// killed it, or an [`Ender`] has said so; with `once`, to the first one only.
+/// killed it, or a [`ShutdownHandle`] has said so; with `once`, to the first one only.
 ///
 /// When a connection is lost, what is stopped stays stopped, and what runs runs on: signals are passed to it and
 /// breakpoints passed over until the next client comes, which stops it. A trace run goes on if the client has said so
@@ -77,7 +77,7 @@ pub fn serve(
         program.breakpoints.print_to(Words::Errors);
     }
     program.diagnostics.packets = log.shown();
-    program.ender.waits_at(listener)?;
+    program.shutdown.waits_at(listener)?;
     let mut unattended = false;
     let admission = token.map(|token| Admission {
         token,
@@ -92,7 +92,7 @@ pub fn serve(
         } else {
             reception.receive()
         };
-        if program.ender.is_over() {
+        if program.shutdown.is_over() {
             return Ok(());
         }
         let Received {
@@ -100,7 +100,7 @@ pub fn serve(
             said,
             opening,
         } = received?;
-        program.ender.serves(Some(&transport))?;
+        program.shutdown.serves(Some(&transport))?;
         program.tell(&transport.introduction());
         program.begin_session();
         let processes = program.inferiors.ids();
@@ -111,7 +111,7 @@ pub fn serve(
             let mut client = Client::new(transport, &said, interrupter, attention)?;
             run_on(&mut client, Client::has_sent, program, log, opening)
         };
-        program.ender.serves(None)?;
+        program.shutdown.serves(None)?;
         let runs = program.end_session();
         // What one client's connection comes to is no matter of the next one's.
         let left = matches!(ended, Ok(Ended::Left));
@@ -121,7 +121,7 @@ pub fn serve(
         }
         unattended = traced || runs;
         let over = program.is_gone() && !program.launcher.is_extended();
-        if over || once || program.ender.is_over() || listener.is_stdio() || left && !traced {
+        if over || once || program.shutdown.is_over() || listener.is_stdio() || left && !traced {
             return Ok(());
         }
         if !left {

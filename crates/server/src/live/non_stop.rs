@@ -6,7 +6,7 @@ use tracewire_model::ThreadId;
 use tracewire_packets::family::resume::{ResumeActions, ResumeKind};
 use tracewire_packets::family::stop::{StopField, StopReply};
 use tracewire_packets::{Failure, Notification, Reply};
-use tracewire_target_linux::Happened;
+use tracewire_target_linux::TraceesEvent;
 
 use super::program::LiveProgram;
 use super::run::News;
@@ -197,17 +197,17 @@ impl LiveProgram {
                 return Unasked::Nothing;
             }
             match self.await_event() {
-                Ok(Happened::Interrupted) => {
+                Ok(TraceesEvent::Interrupted) => {
                     if self.attention.stop_is_wanted() {
                         self.interrupt_current();
                     }
                     return Unasked::Interrupted;
                 }
-                Ok(Happened::NothingRuns) if !self.dialect.reports_none_resumed() => {
+                Ok(TraceesEvent::NothingRuns) if !self.dialect.reports_none_resumed() => {
                     return Unasked::Nothing;
                 }
                 Ok(happened) => {
-                    if let Happened::In(process, event) = happened {
+                    if let TraceesEvent::In(process, event) = happened {
                         self.hold(process, event);
                     }
                     let news = self.news(happened);

@@ -15,13 +15,13 @@ use tracewire_target_linux::{CaughtCalls, Interrupter, Launch, Process, await_en
 use super::breakpoints::Breakpoints;
 use super::connection::Attention;
 use super::dialect::{Dialect, DisabledPackets, announced};
-use super::ender::Ender;
 use super::files::Files;
 use super::inferiors::Inferiors;
 use super::launcher::Launcher;
 use super::monitor::Diagnostics;
 use super::non_stop::NonStop;
 use super::osdata::OsTables;
+use super::shutdown::ShutdownHandle;
 use super::signals;
 use super::stops::Stops;
 use super::tracing::Tracing;
@@ -42,7 +42,7 @@ pub struct LiveProgram {
     files: Files,
     pub(super) os_tables: OsTables,
     pub(super) diagnostics: Diagnostics,
-    pub(super) ender: Ender,
+    pub(super) shutdown: ShutdownHandle,
     pub(super) attention: Arc<Attention>,
 }
 
@@ -85,7 +85,7 @@ impl LiveProgram {
         let registers = Process::machine_registers();
         let inferiors = Inferiors::new(registers);
         Self {
-            ender: Ender::new(inferiors.tracees.interrupter()),
+            shutdown: ShutdownHandle::new(inferiors.tracees.interrupter()),
             inferiors,
             launcher: Launcher::new(launch),
             dialect: Dialect::default(),
@@ -121,8 +121,8 @@ impl LiveProgram {
 
     /// A handle that ends the service from another thread.
     #[must_use]
-    pub fn ender(&self) -> Ender {
-        self.ender.clone()
+    pub fn shutdown(&self) -> ShutdownHandle {
+        self.shutdown.clone()
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {

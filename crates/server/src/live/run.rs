@@ -5,7 +5,7 @@ use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
 use tracewire_packets::family::stop::{StopField, StopReply, WatchKind};
 use tracewire_packets::{Failure, HexBytes, Reply, Signal, Which};
-use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause, Watch};
+use tracewire_target_linux::{Error, Event, Resumption, Stop, StopCause, TraceesEvent, Watch};
 
 use super::program::{LiveProgram, expedited, program_file};
 use super::signals;
@@ -105,7 +105,7 @@ impl LiveProgram {
         let news = self.resume(&what).and_then(|()| {
             loop {
                 match self.await_event()? {
-                    Happened::Interrupted if !self.ender.is_over() => {
+                    TraceesEvent::Interrupted if !self.shutdown.is_over() => {
                         if self.attention.is_lost() {
                             break Ok(None);
                         }
@@ -115,7 +115,7 @@ impl LiveProgram {
                             break Ok(Some(self.interruption(&what)));
                         }
                     }
-                    Happened::Interrupted => {
+                    TraceesEvent::Interrupted => {
                         self.stand();
                         break Ok(Some(self.interruption(&what)));
                     }
@@ -152,10 +152,10 @@ impl LiveProgram {
         loop {
             let (process, event) = match self.await_event() {
                 // The interruption may be a late one of the client that has gone.
-                Ok(Happened::Interrupted) if !over() => continue,
-                Ok(Happened::In(process, event)) => (process, event),
+                Ok(TraceesEvent::Interrupted) if !over() => continue,
+                Ok(TraceesEvent::In(process, event)) => (process, event),
                 // An error shows when the next client asks for anything.
-                Ok(Happened::Interrupted | Happened::NothingRuns) | Err(_) => return,
+                Ok(TraceesEvent::Interrupted | TraceesEvent::NothingRuns) | Err(_) => return,
             };
             self.hold(process, event);
             let passed = match event {
@@ -174,7 +174,7 @@ impl LiveProgram {
                 Event::Exec => Some((process, ResumeKind::Continue)),
                 _ => None,
             };
-            self.news(Happened::In(process, event));
+            self.news(TraceesEvent::In(process, event));
             if let Some((stopped, kind)) = passed {
                 let _ = self.resume(|_, thread| (thread == stopped).then_some(kind));
             }
@@ -209,11 +209,11 @@ impl LiveProgram {
     }
 
     /// Waits until something happens that a client is to be told of, or it sends something.
-    pub(super) fn await_event(&mut self) -> Result<Happened, Error> {
+    pub(super) fn await_event(&mut self) -> Result<TraceesEvent, Error> {
         loop {
             let mut handler = self.tracing.handler(&self.breakpoints);
             let happened = self.inferiors.tracees.wait(&mut handler)?;
-            let Happened::In(process, event) = happened else {
+            let TraceesEvent::In(process, event) = happened else {
                 return Ok(happened);
             };
             match event {
@@ -270,11 +270,11 @@ impl LiveProgram {
     }
 
     /// What has happened, as it is reported to the client.
-    pub(super) fn news(&mut self, happened: Happened) -> News {
+    pub(super) fn news(&mut self, happened: TraceesEvent) -> News {
         self.diagnostics.happens(|| format!("{happened:?}"));
         let (process, event) = match happened {
-            Happened::In(process, event) => (process.0, event),
-            Happened::Interrupted | Happened::NothingRuns => {
+            TraceesEvent::In(process, event) => (process.0, event),
+            TraceesEvent::Interrupted | TraceesEvent::NothingRuns => {
                 return News::Other(StopReply::NoneResumed);
             }
         };

@@ -131,7 +131,7 @@ impl Process {
 
     /// Takes all pads out, and every thread out of them as far as can be: no event comes any more. All threads are stopped.
     pub fn leave_call_sites(&mut self) {
-        self.tracee.take_everything_out();
+        self.tracee.remove_everything();
         self.tracee.empty_pads();
     }
 

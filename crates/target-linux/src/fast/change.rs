@@ -104,7 +104,7 @@ impl Patcher<'_> {
             };
             if let Err(why) = placed {
                 // A breakpoint changes one byte, which lower jumps that still stand may read.
-                if Some(site) == self.tracee.program.loader.hook() {
+                if Some(site) == self.tracee.program.dynamic_linker.hook() {
                     self.place_loader_hook();
                     continue;
                 }

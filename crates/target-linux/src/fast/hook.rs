@@ -9,8 +9,8 @@ use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::report;
 use tracewire_model::Address;
 
-use super::attend::HookMemory;
 use super::journal;
+use super::shared_state::HookMemory;
 use super::{Body, NoJump};
 use crate::breakpoints::Purpose;
 use crate::patcher::Patcher;
@@ -19,14 +19,14 @@ use crate::ptrace::PAGE_SIZE;
 impl Patcher<'_> {
     /// Sees to it that changes of the libraries are noticed, where nothing does it yet.
     pub(crate) fn place_loader_hook(&mut self) {
-        let Some(hook) = self.tracee.program.loader.hook() else {
+        let Some(hook) = self.tracee.program.dynamic_linker.hook() else {
             return;
         };
         let is_there = self
             .tracee
             .breakpoints
             .get(hook)
-            .is_some_and(|breakpoint| breakpoint.loader);
+            .is_some_and(|breakpoint| breakpoint.dynamic_linker);
         if is_there
             || self.tracee.fast.has_jump(hook)
             || self.tracee.threads.ended.is_some()
@@ -38,7 +38,7 @@ impl Patcher<'_> {
         let stands = !self.tracee.threads.any_can_be_stopped();
         if !debugged
             && stands
-            && !std::mem::replace(&mut self.tracee.program.loader.hook_tried, true)
+            && !std::mem::replace(&mut self.tracee.program.dynamic_linker.hook_tried, true)
         {
             match self.hook_by_jump(hook) {
                 Ok(()) => return,
@@ -46,7 +46,7 @@ impl Patcher<'_> {
             }
         }
         // Without it, libraries are loaded unnoticed; the program is none the worse for it.
-        let _ = self.insert_breakpoint(hook, Purpose::Loader);
+        let _ = self.insert_breakpoint(hook, Purpose::DynamicLinker);
     }
 
     /// Puts a jump at the hook. All threads stand.
@@ -73,12 +73,12 @@ impl Patcher<'_> {
 
     /// Puts a breakpoint in place of the jump at the hook, if that is there. All threads stand.
     pub(crate) fn hook_by_trap(&mut self) {
-        if let Some(hook) = self.tracee.program.loader.hook()
+        if let Some(hook) = self.tracee.program.dynamic_linker.hook()
             && self.tracee.is_hook_jump(hook)
             && self.take_jump_out(hook).is_ok()
         {
             self.tracee.fast.give_hook_up();
-            let _ = self.insert_breakpoint(hook, Purpose::Loader);
+            let _ = self.insert_breakpoint(hook, Purpose::DynamicLinker);
         }
     }
 }

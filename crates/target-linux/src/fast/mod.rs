@@ -6,11 +6,10 @@
 //! All of this happens while every thread stands still. A jump goes in with one write within a page, which the kernel
 //! does not leave half done even if we are killed: the program never runs with a part of a jump.
 
-mod areas;
-mod attend;
-mod borrowed;
 mod call_events;
 mod change;
+mod code_arena;
+mod gdb_relocated;
 mod hook;
 mod journal;
 mod mechanism;
@@ -18,6 +17,7 @@ mod place;
 mod position;
 mod remove;
 mod shared;
+mod shared_state;
 mod threads;
 
 pub use call_events::{CallEvents, SiteRefused};
@@ -33,13 +33,13 @@ use crate::ptrace::Tid;
 use tracewire_experiment::{Fault, PadCode};
 use tracewire_jump_pad::relocate::{Copy, Jump, Spot, Unmovable};
 
-use areas::Areas;
-use attend::{Attended, HookMemory};
-use borrowed::Borrowed;
+use code_arena::CodeArena;
+use gdb_relocated::GdbRelocated;
 use journal::Journal;
 pub use mechanism::Mechanism;
 pub(crate) use shared::Mapping;
 pub use shared::{Ownership, SharedMemory};
+use shared_state::{HookMemory, SharedState};
 
 /// The jumps in a process, and the pads that they lead to.
 #[derive(Debug, Default)]
@@ -51,13 +51,13 @@ pub(crate) struct Fast {
     /// Jumps on the way from a site to its pad, by their addresses, and which pad that is.
     springboards: BTreeMap<u64, u64>,
     /// Where pads are: near their sites.
-    areas: Areas,
+    areas: CodeArena,
     /// Where springboards are: no pad lies where a neighbour's jump can only lead.
-    springboard_areas: Areas,
+    springboard_areas: CodeArena,
     /// The pads whose jump is out, which are freed together.
     retired: Vec<u64>,
     /// Copies of displaced instructions that a debugger makes, by the sites.
-    borrowed: BTreeMap<u64, Borrowed>,
+    borrowed: BTreeMap<u64, GdbRelocated>,
     /// Where branches lead, by the mapping whose code they are in.
     landings: BTreeMap<Code, Landings>,
     /// Sites whose jump has become a trap, and why.
@@ -66,7 +66,7 @@ pub(crate) struct Fast {
     shared: Vec<(u64, u64)>,
     /// What is out of the memory for a child that shares it and is not traced.
     pub(crate) bare: Option<BareMemory>,
-    attended: Option<Attended>,
+    attended: Option<SharedState>,
     hook: Option<HookMemory>,
     /// Signal handlers have been let run on top of a pad: some stack may lead back into it.
     interrupted: bool,

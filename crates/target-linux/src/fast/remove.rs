@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use tracewire_fail_point::fail_point;
 
-use super::areas::Areas;
+use super::code_arena::CodeArena;
 use super::{Fast, Inside};
 use crate::memory::Memory;
 use crate::thread::State;
@@ -128,7 +128,7 @@ impl Fast {
             std::mem::take(&mut self.areas),
             std::mem::take(&mut self.springboard_areas),
         ];
-        Some(areas.iter().flat_map(Areas::all).collect())
+        Some(areas.iter().flat_map(CodeArena::all).collect())
     }
 
     /// Gives up what is shared.

@@ -17,11 +17,11 @@ use super::Inside;
 use crate::signal_info::name_site;
 
 use crate::breakpoints::undo;
-use crate::patience::Ran;
 use crate::ptrace::{Resume, Tid};
 use crate::signal_info::{TRAP_FLAG, is_fault};
 use crate::thread::{Pending, Phase};
 use crate::tracee::Tracee;
+use crate::wait_limit::Ran;
 
 /// The instruction `pushfq`.
 const PUSHFQ: u8 = 0x9c;
@@ -214,13 +214,13 @@ impl Tracee {
             self.forget_while_stopped();
             if time >= ALONE {
                 moment = (moment * 2).min(LONGEST);
-                if self.go_on_halted(standing).is_err() {
+                if self.go_on_stopped(standing).is_err() {
                     return;
                 }
             }
             std::thread::sleep(moment);
             fail_point!("pads/let-run");
-            if self.halt().is_err() {
+            if self.stop_all().is_err() {
                 return;
             }
         }
@@ -237,7 +237,7 @@ impl Tracee {
         };
         let info = *info;
         if self.is_report_to(id, &info) {
-            self.program.loader.note_report();
+            self.program.dynamic_linker.note_report();
         } else if !self.passes_fault(id, &info) {
             return false;
         }
@@ -315,7 +315,7 @@ impl Tracee {
 
     /// Whether the jump for changes of the libraries is at an address.
     pub(crate) fn is_hook_jump(&self, address: u64) -> bool {
-        self.program.loader.hook() == Some(address) && self.fast.has_jump(address)
+        self.program.dynamic_linker.hook() == Some(address) && self.fast.has_jump(address)
     }
 
     /// Whether a signal that a thread is about to get is the one that the pad has sent it.
@@ -331,7 +331,7 @@ impl Tracee {
             && info.si_code == libc::SI_TKILL
             && match self.fast.inside(address) {
                 Some(Inside::Body { pad, .. }) => {
-                    self.fast.site_of(pad) == self.program.loader.hook()
+                    self.fast.site_of(pad) == self.program.dynamic_linker.hook()
                 }
                 _ => false,
             }

@@ -1,4 +1,4 @@
-//! A beat by which a run looks around, at what pads have collected for instance, while nothing happens that a wait tells.
+//! A timer for what a run polls while no thread stops, such as the frames of pads.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const SHARE: f64 = 0.25;
 
 /// Interrupts waits of the calling thread, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct PollTimer {
     ticker: Ticker,
     beat: Duration,
     last: Instant,
@@ -32,7 +32,7 @@ enum Ticker {
     Thread(TickerThread),
 }
 
-impl Pulse {
+impl PollTimer {
     /// Begins to beat; the handler of [`Interrupter`](crate::Interrupter) must have been installed. None where there is
     /// neither a timer nor a thread to be had.
     pub(crate) fn start() -> Option<Self> {
@@ -40,15 +40,15 @@ impl Pulse {
             Some(timer) => Ticker::Timer(timer),
             None => Ticker::Thread(TickerThread::start()?),
         };
-        let mut pulse = Self {
+        let mut timer = Self {
             ticker,
             beat: SLOWEST,
             last: Instant::now(),
             elapsed: SLOWEST,
         };
         // The first frames may come fast.
-        pulse.set(FASTEST);
-        Some(pulse)
+        timer.set(FASTEST);
+        Some(timer)
     }
 
     fn set(&mut self, beat: Duration) {
@@ -146,7 +146,7 @@ impl TickerThread {
             crate::interrupt::send(waiting);
         };
         let thread = std::thread::Builder::new()
-            .name("pulse".to_owned())
+            .name("timer".to_owned())
             .spawn(tick);
         Some(Self {
             beat,

@@ -1,17 +1,17 @@
-//! Bringing all threads to a stop, and what a stop tells.
+//! Stops all threads of a process, and says what each stop means.
 
 use nix::errno::Errno;
 
+use crate::abi::Abi;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::maps;
 use crate::maps::ThreadStatus;
-use crate::patience::{HALT, Patience, Ran, wait_within};
 use crate::ptrace::{Resume, Status, Stopped, Tid};
 use crate::thread::{News, Pending, Phase, SignalReport, Thread};
 use crate::tracee::Tracee;
+use crate::wait_limit::{Ran, STOP_LIMIT, WaitLimit, wait_within};
 use crate::wait_queue;
-use crate::width::Width;
 use tracewire_fail_point::fail_point;
 
 /// What `si_code` is in the stop of a thread that is about to end.
@@ -20,19 +20,19 @@ const EXIT_STOP: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
 impl Tracee {
     /// Stops every thread. A thread that waits in vfork stays there, one that is about to end is left to it, and one that
     /// sleeps in the kernel and cannot be stopped there is left asleep: none of them executes anything of the program.
-    pub(crate) fn halt(&mut self) -> Result<(), Error> {
+    pub(crate) fn stop_all(&mut self) -> Result<(), Error> {
         self.threads.interrupt();
-        self.await_halt()
+        self.wait_until_all_stopped()
     }
 
     /// Waits until every thread has stopped; all have been asked to.
-    pub(crate) fn await_halt(&mut self) -> Result<(), Error> {
+    pub(crate) fn wait_until_all_stopped(&mut self) -> Result<(), Error> {
         // Whoever tells something is heard: a thread that becomes another program is stopped only once the others
         // are gone, and those are gone only once their end has been heard.
         while self.threads.any_can_be_stopped() {
             fail_point!("halt/waiting");
             match self.wait_while_awake() {
-                Ok(Some((id, status))) if self.claims(id) => self.halted(id, status),
+                Ok(Some((id, status))) if self.claims(id) => self.note_stop(id, status),
                 Ok(Some((id, status))) => wait_queue::keep(id, status),
                 Ok(None) => self.threads.leave_asleep(),
                 // A signal of ours does not end the wait.
@@ -45,7 +45,7 @@ impl Tracee {
     }
 
     /// Takes note of what a wait tells while all threads are to stop.
-    pub(crate) fn halted(&mut self, id: Tid, status: Status) {
+    pub(crate) fn note_stop(&mut self, id: Tid, status: Status) {
         self.note(id, status);
         let how = self.way_out_of_call(id);
         if matches!(status, Status::Event(_) | Status::SystemCall)
@@ -112,7 +112,7 @@ impl Tracee {
                     thread.has_stopped();
                     thread.interrupt_due.set(false);
                     if let Some(stopped) = thread.stopped() {
-                        undo_interruption(self.program.width(), stopped);
+                        undo_interruption(self.program.abi(), stopped);
                     }
                 }
             }
@@ -206,7 +206,7 @@ impl Tracee {
 
     /// Waits for what any thread tells; `None` where all that are to stop sleep, and have done so for some time.
     pub(crate) fn wait_while_awake(&self) -> Result<Option<(Tid, Status)>, Errno> {
-        let mut patience = Patience::new(HALT);
+        let mut wait_limit = WaitLimit::new(STOP_LIMIT);
         loop {
             if let Some(told) = wait_queue::take(|id| self.threads.has(id)) {
                 return Ok(Some(told));
@@ -214,12 +214,12 @@ impl Tracee {
             if let Some(told) = wait_queue::poll_any()? {
                 return Ok(Some(told));
             }
-            if !patience.lasts() {
+            if !wait_limit.lasts() {
                 let mut expected = self.threads.iter().filter(|thread| thread.can_be_stopped());
                 if expected.any(|thread| maps::sleeps(thread.id)) {
                     return Ok(None);
                 }
-                patience = Patience::new(HALT);
+                wait_limit = WaitLimit::new(STOP_LIMIT);
             }
         }
     }
@@ -302,7 +302,7 @@ impl Tracee {
 
 /// Some system calls fail with `EINTR` when the thread is merely stopped (signal(7) lists them). Where no signal
 /// is the reason, the call is started again, so that the program does not notice us.
-fn undo_interruption(width: Width, stopped: &Stopped) {
+fn undo_interruption(abi: Abi, stopped: &Stopped) {
     /// The same of i386: `epoll_wait`, `epoll_pwait`, `epoll_pwait2`, `rt_sigtimedwait` in its two forms, `io_getevents`,
     /// `semtimedop_time64`, `msgrcv`, and `ipc`, which has the older ones; `read`, `write`, `readv`, `writev`, `socketcall`,
     /// `connect`, `accept4`, `sendto`, `sendmsg`, `recvfrom`, `recvmsg`, `sendmmsg`, and `recvmmsg` in its two forms.
@@ -337,9 +337,9 @@ fn undo_interruption(width: Width, stopped: &Stopped) {
     let Ok(mut registers) = stopped.registers() else {
         return;
     };
-    let not_restarted: &[libc::c_long] = match width {
-        Width::Bits64 => &NOT_RESTARTED,
-        Width::Bits32 => &NOT_RESTARTED_32,
+    let not_restarted: &[libc::c_long] = match abi {
+        Abi::Bits64 => &NOT_RESTARTED,
+        Abi::Bits32 => &NOT_RESTARTED_32,
     };
     if registers.rax as i32 != -libc::EINTR
         || !not_restarted.contains(&(registers.orig_rax as libc::c_long))

@@ -1,4 +1,4 @@
-//! Copies of instructions that a debugger makes (`qRelocInsn`).
+//! Copies of instructions that GDB makes (`qRelocInsn`).
 //!
 //! It is asked for instructions that a copy of our own would do as well, and only for those that a jump stands over alone
 //! and that neither branch nor call: GDB copies a short branch as it is, and has a call leave an address of ours.
@@ -14,7 +14,7 @@ const ROOM: u64 = 64;
 
 /// A copy that a debugger makes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Borrowed {
+pub(super) struct GdbRelocated {
     start: u64,
     /// The length of the copy, 0 as long as it is not made.
     length: u64,
@@ -75,7 +75,7 @@ impl super::Fast {
     pub(super) fn borrow(&mut self, site: u64, room: Range<u64>) {
         let start = room.start;
         self.areas.use_range(room);
-        let borrowed = Borrowed {
+        let borrowed = GdbRelocated {
             start,
             length: 0,
             pad: 0,

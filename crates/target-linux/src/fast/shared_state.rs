@@ -1,4 +1,4 @@
-//! What pads have to be told while they run: who the threads are, that we are there, what time it is.
+//! State that the tracer shares with running pads: thread numbers, whether it lives, the time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,15 +14,15 @@ use tracewire_jump_pad::{Features, PadMemory, PadNews, Shared, SharedLayout};
 
 use super::journal::Journal;
 use super::{Fast, Ownership, SharedMemory};
+use crate::abi::Abi;
 use crate::maps::AuxiliaryVector;
 use crate::ptrace::{PAGE_SIZE, Tid};
 use crate::thread::State;
 use crate::threads::Threads;
-use crate::width::Width;
 
 /// Memory that pads use, and the threads that they know.
 #[derive(Debug)]
-pub(crate) struct Attended {
+pub(crate) struct SharedState {
     shared: Shared,
     news: Arc<PadNews>,
     /// The threads by their `fs` bases.
@@ -36,7 +36,7 @@ pub(crate) struct Attended {
     _ownership: Ownership,
 }
 
-impl Drop for Attended {
+impl Drop for SharedState {
     fn drop(&mut self) {
         self.news.gone.store(true, Ordering::Release);
     }
@@ -62,7 +62,7 @@ impl Fast {
         let own = unsafe { Shared::open(base, memory.size() as u64) }
             .map_err(|error| error.to_string())?;
         let news = Arc::new(PadNews::default());
-        self.attended = Some(Attended {
+        self.attended = Some(SharedState {
             shared: own,
             news: Arc::clone(&news),
             threads: BTreeMap::new(),
@@ -278,7 +278,7 @@ fn is_leaving(thread: Tid) -> bool {
 pub(super) fn features(thread: Tid) -> Features {
     /// The bit of `AT_HWCAP2` by which the kernel allows `rdfsbase`.
     const FSGSBASE: u64 = 2;
-    let hwcap2 = AuxiliaryVector::read(thread, Width::Bits64.bytes())
+    let hwcap2 = AuxiliaryVector::read(thread, Abi::Bits64.bytes())
         .ok()
         .and_then(|vector| vector.get(libc::AT_HWCAP2))
         .unwrap_or(0);

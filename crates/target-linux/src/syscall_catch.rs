@@ -1,9 +1,9 @@
-//! System calls that a debugger wants to know of.
+//! System calls that a debugger catches.
 
+use crate::abi::Abi;
 use crate::debugger::CaughtCalls;
 use crate::thread::{AtCall, Pending, Phase, Thread};
 use crate::trace_me::is_trace_me;
-use crate::width::Width;
 
 /// The results by which the kernel says to itself that a call is to be made again.
 const RESTARTS: std::ops::RangeInclusive<i32> = -516..=-512;
@@ -12,14 +12,14 @@ impl Thread {
     /// It has stopped as it enters or leaves a system call.
     pub(crate) fn note_call(
         &mut self,
-        width: Width,
+        abi: Abi,
         may_ask_to_be_traced: bool,
         caught: Option<&CaughtCalls>,
     ) {
         // `restart_syscall`, by which the kernel makes some of them again.
-        let restart = match width {
-            Width::Bits64 => 219,
-            Width::Bits32 => 0,
+        let restart = match abi {
+            Abi::Bits64 => 219,
+            Abi::Bits32 => 0,
         };
         self.has_stopped();
         let Some((leaves, registers)) = self
@@ -32,7 +32,7 @@ impl Thread {
         if !leaves {
             self.phase = Phase::EntersCall;
         }
-        if may_ask_to_be_traced && !leaves && is_trace_me(width, &registers) {
+        if may_ask_to_be_traced && !leaves && is_trace_me(abi, &registers) {
             self.pending = Some(Pending::TraceMe);
             return;
         }

@@ -13,7 +13,7 @@ use crate::transport::{Listener, Transport};
 /// A handle that ends [`serve`](super::serve) from another thread: the client is dropped as if it had gone, and no more
 /// are accepted. On standard input and output it takes effect once something comes in, or the program stops.
 #[derive(Clone, Debug)]
-pub struct Ender {
+pub struct ShutdownHandle {
     state: Arc<State>,
     interrupter: Interrupter,
 }
@@ -25,7 +25,7 @@ struct State {
     waits: Mutex<(Option<OwnedFd>, Option<Transport>)>,
 }
 
-impl Ender {
+impl ShutdownHandle {
     pub(super) fn new(interrupter: Interrupter) -> Self {
         Self {
             state: Arc::default(),

@@ -7,13 +7,13 @@ use tracewire_arch::X86Registers;
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
 use tracewire_model::{RegisterNumber, ThreadId};
 
+use crate::abi::Abi;
 use crate::clock::Clock;
 use crate::error::{target_error, thread_id};
 use crate::memory::Memory;
 use crate::ptrace::Stopped;
 use crate::registers::RegisterPlan;
 use crate::thread::CpuSource;
-use crate::width::Width;
 
 /// How a process is to be traced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +57,8 @@ impl Collecting {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
-            block: RegisterPlan::new(Width::default(), settings.registers),
-            all: RegisterPlan::new(Width::default(), X86Registers::Avx512),
+            block: RegisterPlan::new(Abi::default(), settings.registers),
+            all: RegisterPlan::new(Abi::default(), X86Registers::Avx512),
             state: Vec::new(),
             bytes: Vec::new(),
             cpu_asked: false,
@@ -71,15 +71,15 @@ impl Collecting {
     }
 
     /// Chooses the registers of a register block.
-    pub(crate) fn choose(&mut self, width: Width, set: X86Registers) {
+    pub(crate) fn choose(&mut self, abi: Abi, set: X86Registers) {
         self.settings.registers = set;
-        self.block = RegisterPlan::new(width, set);
+        self.block = RegisterPlan::new(abi, set);
     }
 
     /// The program is of this width now.
-    pub(crate) fn fit(&mut self, width: Width) {
-        self.block = RegisterPlan::new(width, self.settings.registers);
-        self.all = RegisterPlan::new(width, X86Registers::Avx512);
+    pub(crate) fn fit(&mut self, abi: Abi) {
+        self.block = RegisterPlan::new(abi, self.settings.registers);
+        self.all = RegisterPlan::new(abi, X86Registers::Avx512);
     }
 
     /// The plan of a register block.
@@ -88,7 +88,7 @@ impl Collecting {
     }
 }
 
-pub(crate) struct Standing<'a> {
+pub(crate) struct HitThread<'a> {
     thread: &'a Stopped,
     /// With `rip` as the program knows it.
     registers: user_regs_struct,
@@ -106,7 +106,7 @@ pub(crate) struct Standing<'a> {
 /// What the kernel writes for the cpu of a thread that has not run yet.
 const NO_CPU: u32 = u32::MAX;
 
-impl<'a> Standing<'a> {
+impl<'a> HitThread<'a> {
     pub(crate) fn new(
         thread: &'a Stopped,
         registers: user_regs_struct,
@@ -148,7 +148,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-impl StoppedThread for Standing<'_> {
+impl StoppedThread for HitThread<'_> {
     fn id(&self) -> ThreadId {
         thread_id(self.thread.id())
     }

@@ -1,11 +1,11 @@
-//! The memory in the process that pads are in, and what of it is used.
+//! Memory of the process for pads, and which of it is in use.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Memory that we have mapped in the process for code.
 #[derive(Debug, Default)]
-pub(crate) struct Areas {
+pub(crate) struct CodeArena {
     /// Their ends by their starts.
     mapped: BTreeMap<u64, u64>,
     /// The ends of what is used by their starts.
@@ -14,7 +14,7 @@ pub(crate) struct Areas {
     free: BTreeMap<u64, u64>,
 }
 
-impl Areas {
+impl CodeArena {
     pub(crate) fn add(&mut self, area: Range<u64>) {
         self.mapped.insert(area.start, area.end);
         self.free.insert(area.start, area.end);
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_used_is_not_free_and_an_area_goes_with_its_last_use() {
-        let mut areas = Areas::default();
+        let mut areas = CodeArena::default();
         areas.add(0x1000..0x3000);
         areas.add(0x8000..0x9000);
         areas.use_range(0x1100..0x1200);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn areas_that_touch_stay_two() {
-        let mut areas = Areas::default();
+        let mut areas = CodeArena::default();
         areas.add(0x1000..0x2000);
         areas.add(0x2000..0x3000);
         areas.use_range(0x1000..0x2000);

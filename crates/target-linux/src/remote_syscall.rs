@@ -1,4 +1,4 @@
-//! Having the process make a system call for us, so that it cannot tell afterwards.
+//! System calls that a thread of the process makes for the tracer. The process cannot see them afterwards.
 
 use std::io;
 use std::ops::Range;
@@ -20,7 +20,7 @@ impl Tracee {
     /// Makes a system call through a thread at rest; `None` if no thread may.
     pub(crate) fn system_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Option<u64> {
         // The gate is a 64-bit instruction.
-        if !self.program.is_wide() {
+        if !self.program.is_64_bit() {
             return None;
         }
         let thread = self.volunteer()?;

@@ -6,10 +6,10 @@
 
 use object::{Object, ObjectSymbol};
 
+use crate::abi::Abi;
 use crate::maps::{AuxiliaryVector, mappings, seen_by};
 use crate::memory::Memory;
 use crate::ptrace::Tid;
-use crate::width::Width;
 
 /// The most objects that are followed through the list.
 pub(crate) const MAX_OBJECTS: usize = 10_000;
@@ -45,8 +45,8 @@ pub(crate) struct Loaded {
 
 /// What is known about the dynamic linker of the program.
 #[derive(Debug, Default)]
-pub(crate) struct Loader {
-    width: Width,
+pub(crate) struct DynamicLinker {
+    abi: Abi,
     /// The function that it calls at a change.
     hook: Option<u64>,
     /// Where the program's dynamic section is.
@@ -59,41 +59,41 @@ pub(crate) struct Loader {
     pub(crate) hook_tried: bool,
 }
 
-impl Loader {
+impl DynamicLinker {
     /// Of a program that has not executed anything.
-    pub(crate) fn at_start(width: Width, memory: &Memory, thread: Tid) -> Self {
-        let Ok(auxiliary) = AuxiliaryVector::read(thread, width.bytes()) else {
+    pub(crate) fn at_start(abi: Abi, memory: &Memory, thread: Tid) -> Self {
+        let Ok(auxiliary) = AuxiliaryVector::read(thread, abi.bytes()) else {
             return Self {
-                width,
+                abi,
                 ..Self::default()
             };
         };
         Self {
-            width,
+            abi,
             hook: auxiliary
                 .get(libc::AT_BASE)
                 .and_then(|base| hook_by_symbol(thread, base)),
-            dynamic: dynamic_section(width, memory, &auxiliary),
+            dynamic: dynamic_section(abi, memory, &auxiliary),
             ..Self::default()
         }
     }
 
     /// Of a program that runs already.
-    pub(crate) fn of_running(width: Width, memory: &Memory, thread: Tid) -> Self {
-        let mut loader = Self::at_start(width, memory, thread);
-        if let Some(debug) = loader.debug(memory) {
-            loader.hook = width
+    pub(crate) fn of_running(abi: Abi, memory: &Memory, thread: Tid) -> Self {
+        let mut dynamic_linker = Self::at_start(abi, memory, thread);
+        if let Some(debug) = dynamic_linker.debug(memory) {
+            dynamic_linker.hook = abi
                 .read_at(memory, debug, debug_words::FUNCTION)
                 .filter(|function| *function != 0)
-                .or(loader.hook);
-            loader.known = loader.keys(memory);
+                .or(dynamic_linker.hook);
+            dynamic_linker.known = dynamic_linker.keys(memory);
         }
-        loader
+        dynamic_linker
     }
 
     /// How wide the words of its structures are.
-    pub(crate) const fn width(&self) -> Width {
-        self.width
+    pub(crate) const fn abi(&self) -> Abi {
+        self.abi
     }
 
     /// Where a breakpoint tells of changes.
@@ -106,7 +106,7 @@ impl Loader {
         let Some(debug) = self.debug(memory) else {
             return false;
         };
-        let state = debug.wrapping_add(debug_words::STATE * self.width.bytes() as u64);
+        let state = debug.wrapping_add(debug_words::STATE * self.abi.bytes() as u64);
         if memory.read_array::<4>(state) != Some([0; 4]) {
             return false;
         }
@@ -141,13 +141,13 @@ impl Loader {
             let Some(debug) = list.filter(|debug| *debug != 0) else {
                 break;
             };
-            let Some([version, first]) = self.width.read(memory, debug) else {
+            let Some([version, first]) = self.abi.read(memory, debug) else {
                 break;
             };
             let mut next = first;
             while next != 0 && objects.len() < MAX_OBJECTS {
                 // struct link_map: l_addr, l_name, l_ld, l_next
-                let Some([bias, name, dynamic, following]) = self.width.read(memory, next) else {
+                let Some([bias, name, dynamic, following]) = self.abi.read(memory, next) else {
                     break;
                 };
                 let name = if with_names {
@@ -163,7 +163,7 @@ impl Loader {
                 next = following;
             }
             list = if version as u32 >= 2 {
-                self.width.read_at(memory, debug, debug_words::NEXT_LIST)
+                self.abi.read_at(memory, debug, debug_words::NEXT_LIST)
             } else {
                 None
             };
@@ -183,8 +183,8 @@ impl Loader {
         let dynamic = self.dynamic?;
         (0..MAX_ENTRIES)
             .map_while(|entry| {
-                let size = 2 * self.width.bytes() as u64;
-                self.width
+                let size = 2 * self.abi.bytes() as u64;
+                self.abi
                     .read::<2>(memory, dynamic.wrapping_add(entry * size))
             })
             .take_while(|[tag, _]| *tag != 0)
@@ -194,7 +194,7 @@ impl Loader {
 }
 
 /// The type, the address in the file and the size of a program header.
-fn program_headers(width: Width, memory: &Memory, auxiliary: &AuxiliaryVector) -> Vec<(u32, u64)> {
+fn program_headers(abi: Abi, memory: &Memory, auxiliary: &AuxiliaryVector) -> Vec<(u32, u64)> {
     let Some(table) = auxiliary.get(libc::AT_PHDR) else {
         return Vec::new();
     };
@@ -204,7 +204,7 @@ fn program_headers(width: Width, memory: &Memory, auxiliary: &AuxiliaryVector) -
         .filter_map(|index| {
             // p_type (and p_flags, in 64 bits), p_offset, p_vaddr
             let [kind, _, address] =
-                width.read(memory, table.wrapping_add(index.wrapping_mul(entry)))?;
+                abi.read(memory, table.wrapping_add(index.wrapping_mul(entry)))?;
             Some((kind as u32, address))
         })
         .collect()
@@ -212,21 +212,21 @@ fn program_headers(width: Width, memory: &Memory, auxiliary: &AuxiliaryVector) -
 
 /// What is added to the program's addresses; `None` if its headers do not tell.
 pub(crate) fn program_bias(
-    width: Width,
+    abi: Abi,
     memory: &Memory,
     auxiliary: &AuxiliaryVector,
     file_entry: Option<u64>,
 ) -> Option<u64> {
-    program_headers(width, memory, auxiliary)
+    program_headers(abi, memory, auxiliary)
         .into_iter()
         .find(|(kind, _)| *kind == libc::PT_PHDR)
         .and_then(|(_, address)| Some(auxiliary.get(libc::AT_PHDR)?.wrapping_sub(address)))
         .or_else(|| Some(auxiliary.get(libc::AT_ENTRY)?.wrapping_sub(file_entry?)))
 }
 
-fn dynamic_section(width: Width, memory: &Memory, auxiliary: &AuxiliaryVector) -> Option<u64> {
-    let bias = program_bias(width, memory, auxiliary, None)?;
-    program_headers(width, memory, auxiliary)
+fn dynamic_section(abi: Abi, memory: &Memory, auxiliary: &AuxiliaryVector) -> Option<u64> {
+    let bias = program_bias(abi, memory, auxiliary, None)?;
+    program_headers(abi, memory, auxiliary)
         .into_iter()
         .find(|(kind, _)| *kind == libc::PT_DYNAMIC)
         .map(|(_, address)| address.wrapping_add(bias))

@@ -1,4 +1,4 @@
-//! Programs of 64 bits, and those of 32.
+//! The two ABIs: x86-64 programs and i386 programs.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use crate::ptrace::Tid;
 
 /// How wide the words of a program are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Width {
+pub(crate) enum Abi {
     #[default]
     Bits64,
     Bits32,
@@ -20,7 +20,7 @@ pub(crate) enum Width {
 /// The most bytes of a word.
 const WIDEST: usize = 8;
 
-impl Width {
+impl Abi {
     /// That of the program that a thread executes, by its file: `None` if that cannot be read, and `Some(None)` for a
     /// program of another machine.
     pub(crate) fn of_program(thread: Tid) -> Option<Option<Self>> {

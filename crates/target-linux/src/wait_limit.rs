@@ -15,17 +15,17 @@ use crate::wait_queue;
 /// longer.
 const ALONE: Duration = Duration::from_millis(200);
 /// How long all threads that sleep may take to stop: one may wait for a child by vfork to become another program.
-pub(crate) const HALT: Duration = Duration::from_secs(1);
+pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(1);
 
 /// Looks again and again for an answer, less and less often.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimit {
     begun: Instant,
     limit: Duration,
     nap: Duration,
 }
 
-impl Patience {
+impl WaitLimit {
     pub(crate) fn new(limit: Duration) -> Self {
         Self {
             begun: Instant::now(),
@@ -36,7 +36,7 @@ impl Patience {
 
     /// For as long as a child by vfork may need to become another program.
     pub(crate) fn of_vfork() -> Self {
-        Self::new(HALT)
+        Self::new(STOP_LIMIT)
     }
 
     /// Waits a little; whether the limit is not reached yet.
@@ -74,16 +74,16 @@ pub(crate) fn wait_within(thread: Tid) -> Result<Option<Status>, Errno> {
 
 /// The same for a thread that waits in vfork, and so for as long as its child needs to become another program.
 pub(crate) fn wait_for_vfork(thread: Tid) -> Result<Option<Status>, Errno> {
-    wait_for_at_most(thread, HALT)
+    wait_for_at_most(thread, STOP_LIMIT)
 }
 
 fn wait_for_at_most(thread: Tid, limit: Duration) -> Result<Option<Status>, Errno> {
-    let mut patience = Patience::new(limit);
+    let mut wait_limit = WaitLimit::new(limit);
     loop {
         if let Some(status) = wait_queue::poll_for(thread)? {
             return Ok(Some(status));
         }
-        if !patience.lasts() {
+        if !wait_limit.lasts() {
             if maps::is_zombie(thread) {
                 // The end of the first thread is reported when the other threads are reaped, and not before.
                 return wait_queue::poll_for(thread);
@@ -91,7 +91,7 @@ fn wait_for_at_most(thread: Tid, limit: Duration) -> Result<Option<Status>, Errn
             if maps::sleeps(thread) {
                 return Ok(None);
             }
-            patience = Patience::new(limit);
+            wait_limit = WaitLimit::new(limit);
         }
     }
 }

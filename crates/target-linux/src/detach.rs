@@ -1,4 +1,4 @@
-//! Getting our hands off: threads out of our code, breakpoints out of the memory, the process let go.
+//! Detaches: moves threads out of code of the tracer, removes breakpoints and jumps, lets the process go.
 
 use std::ops::Range;
 
@@ -8,7 +8,6 @@ use tracewire_jump_pad::relocate::Place;
 use crate::breakpoints::{Means, address_of, undo};
 use crate::error::Error;
 use crate::maps::ThreadStatus;
-use crate::patience::wait_within;
 use crate::ptrace::PAGE_SIZE;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
@@ -16,19 +15,20 @@ use crate::semaphore;
 use crate::stop_times;
 use crate::thread::{Pending, Phase, SignalReport, State};
 use crate::tracee::Tracee;
+use crate::wait_limit::wait_within;
 use crate::wait_queue;
 
 impl Tracee {
     /// Lets the process go, as [`detach`](crate::Process::detach) says.
-    pub(crate) fn let_go(&mut self) -> Result<(), Error> {
-        let halted = self.halt();
+    pub(crate) fn detach(&mut self) -> Result<(), Error> {
+        let stopped = self.stop_all();
         self.release_unborn();
         fail_point!("leave/halted");
         if self.threads.is_empty() {
-            return halted;
+            return stopped;
         }
-        self.take_everything_out();
-        let halted = halted.and(self.await_vfork());
+        self.remove_everything();
+        let stopped = stopped.and(self.await_vfork());
         self.settle_all();
         self.breakpoints.clear();
         fail_point!("leave/settled");
@@ -69,13 +69,13 @@ impl Tracee {
                         stop_times::note(since);
                     }
                 }
-                State::Running(_) if thread.asleep => wait_queue::let_go(thread.id),
+                State::Running(_) if thread.asleep => wait_queue::detach(thread.id),
                 State::Running(_) => {}
             }
         }
         ending.sort_by_key(|id| *id == self.threads.process());
         self.see_out(&ending);
-        halted
+        stopped
     }
 
     /// Hears the end of threads that are about to end, which cannot be let go: as long as nobody has heard it, the process
@@ -96,12 +96,12 @@ impl Tracee {
 
     /// Leaves the memory and the threads as they would be without us. All threads stand. What is known of the
     /// breakpoints is kept, for a thread that has yet to get out of a slot.
-    pub(crate) fn take_everything_out(&mut self) {
-        self.take_everything_out_but(0);
+    pub(crate) fn remove_everything(&mut self) {
+        self.remove_everything_but(0);
     }
 
     /// The same, while one thread stands throughout, which is about to get a signal.
-    pub(crate) fn take_everything_out_but(&mut self, standing: Tid) {
+    pub(crate) fn remove_everything_but(&mut self, standing: Tid) {
         for marker in self.program.semaphores.markers() {
             self.lower_semaphore(marker);
         }
@@ -270,7 +270,7 @@ impl Tracee {
             if let Some(thread) = self.threads.get_mut(waiting) {
                 thread.in_vfork = None;
             }
-            self.halt()?;
+            self.stop_all()?;
         }
         Ok(())
     }
@@ -314,8 +314,8 @@ impl Tracee {
         if strangers.is_empty() {
             return;
         }
-        let _ = self.halt();
-        self.take_everything_out();
+        let _ = self.stop_all();
+        self.remove_everything();
         for id in strangers {
             self.release(id);
         }
@@ -383,7 +383,7 @@ fn has_others(process: Tid) -> bool {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
-        let _ = self.let_go();
+        let _ = self.detach();
         wait_queue::disown(self.threads.process());
     }
 }

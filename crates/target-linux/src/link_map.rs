@@ -1,13 +1,13 @@
-//! The dynamic linker's list of loaded objects, as a debugger wants it: with where each entry is.
+//! The dynamic linker's list of loaded objects (`link_map`), with the address of each entry.
 
 use tracewire_model::Address;
 
-use crate::loader::{Loader, MAX_LISTS, MAX_NAME, MAX_OBJECTS, debug_words};
+use crate::dynamic_linker::{DynamicLinker, MAX_LISTS, MAX_NAME, MAX_OBJECTS, debug_words};
 use crate::memory::Memory;
 
 /// One entry of the list, a `struct link_map`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LinkedObject {
+pub struct LinkMapEntry {
     /// Where the entry is.
     pub entry: Address,
     /// What is added to the addresses of the object's file (`l_addr`).
@@ -22,30 +22,30 @@ pub struct LinkedObject {
 
 /// The entries of all lists.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LinkedObjects {
+pub struct LinkMap {
     /// The program's own entry, which is not among the others.
     pub main: Option<Address>,
     /// The others, in the order of the lists.
-    pub objects: Vec<LinkedObject>,
+    pub objects: Vec<LinkMapEntry>,
 }
 
-impl Loader {
+impl DynamicLinker {
     /// What the dynamic linker has loaded; nothing before it has come so far, and `None` for a program that has no use for
     /// one.
-    pub(crate) fn linked_objects(&self, memory: &Memory) -> Option<LinkedObjects> {
-        let mut linked = LinkedObjects::default();
+    pub(crate) fn linked_objects(&self, memory: &Memory) -> Option<LinkMap> {
+        let mut linked = LinkMap::default();
         let mut list = self.debug_entry(memory)?;
         for number in 0..MAX_LISTS {
             if list == 0 {
                 break;
             }
-            let Some([version, first]) = self.width().read(memory, list) else {
+            let Some([version, first]) = self.abi().read(memory, list) else {
                 break;
             };
             let (mut entry, mut previous) = (first, 0);
             if number == 0 && first != 0 {
                 linked.main = Some(Address(first));
-                let next = self.width().read_at(memory, first, 3);
+                let next = self.abi().read_at(memory, first, 3);
                 (entry, previous) = (next.unwrap_or(0), first);
             }
             linked.objects.extend(self.linked_from(
@@ -55,7 +55,7 @@ impl Loader {
                 Address(list),
             ));
             let next = (version as u32 >= 2)
-                .then(|| self.width().read_at(memory, list, debug_words::NEXT_LIST));
+                .then(|| self.abi().read_at(memory, list, debug_words::NEXT_LIST));
             list = next.flatten().unwrap_or(0);
         }
         Some(linked)
@@ -68,19 +68,19 @@ impl Loader {
         Address(start): Address,
         Address(previous): Address,
         list: Address,
-    ) -> Vec<LinkedObject> {
+    ) -> Vec<LinkMapEntry> {
         let mut objects = Vec::new();
         let (mut entry, mut before) = (start, previous);
         while entry != 0 && objects.len() < MAX_OBJECTS {
             // struct link_map: l_addr, l_name, l_ld, l_next, l_prev
-            let Some([load_bias, name, dynamic, next, prev]) = self.width().read(memory, entry)
+            let Some([load_bias, name, dynamic, next, prev]) = self.abi().read(memory, entry)
             else {
                 break;
             };
             if prev != before {
                 break;
             }
-            objects.push(LinkedObject {
+            objects.push(LinkMapEntry {
                 entry: Address(entry),
                 load_bias,
                 dynamic: Address(dynamic),

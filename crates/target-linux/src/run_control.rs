@@ -1,4 +1,4 @@
-//! Letting threads go and holding them, one by one.
+//! Resumes and holds single threads.
 
 use std::mem::MaybeUninit;
 
@@ -148,7 +148,7 @@ impl Process {
     pub fn stand(&mut self, handler: &mut dyn HitHandler) -> Result<(), Error> {
         self.tell_gone(handler);
         self.tracee.follower.rest();
-        self.tracee.halt()?;
+        self.tracee.stop_all()?;
         self.tracee.settle_all();
         self.hold_all();
         Ok(())
@@ -186,7 +186,7 @@ impl Process {
         if running.is_empty() {
             return Ok(work(self));
         }
-        self.tracee.halt()?;
+        self.tracee.stop_all()?;
         let result = work(self);
         for id in running {
             let Some(thread) = self.tracee.threads.get_mut(id) else {
@@ -199,7 +199,7 @@ impl Process {
                 thread.repeated.take_if(|(site, _)| *site == place);
             }
         }
-        self.tracee.go_on_halted(0)?;
+        self.tracee.go_on_stopped(0)?;
         Ok(result)
     }
 

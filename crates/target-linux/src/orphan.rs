@@ -1,4 +1,4 @@
-//! What a tracer that was killed has left in a program: jumps, and frames in the rings that nobody has read.
+//! What a killed tracer left in a program: jumps, and frames in the rings that nobody has read.
 
 use std::io;
 use std::ops::Range;
@@ -19,7 +19,7 @@ const LARGEST: u64 = 1 << 32;
 
 /// What one killed tracer has left.
 #[derive(Debug)]
-pub struct Leftover {
+pub struct Orphan {
     /// When it began, in microseconds since 1970-01-01 00:00 UTC.
     pub began: u64,
     /// The lines of the trace file's description, as it knew them last; empty if it did not say.
@@ -53,7 +53,7 @@ pub struct Tally {
     pub had_budget: bool,
 }
 
-impl Leftover {
+impl Orphan {
     /// Closes its journal, so that nobody reads it again, and gives where the memory of its rings is.
     pub(crate) fn close(&self, memory: &Memory) -> io::Result<Range<u64>> {
         let Range { start, end } = self.range;
@@ -151,7 +151,7 @@ impl Drop for Copied {
 }
 
 /// What killed tracers have left, the newest first.
-pub(crate) fn all(memory: &Memory, thread: Tid) -> io::Result<Vec<Leftover>> {
+pub(crate) fn all(memory: &Memory, thread: Tid) -> io::Result<Vec<Orphan>> {
     let mut found = Vec::new();
     for (range, reading) in journals(memory, thread)? {
         let length = range.end - range.start;
@@ -167,7 +167,7 @@ pub(crate) fn all(memory: &Memory, thread: Tid) -> io::Result<Vec<Leftover>> {
             // Without rings: that of the dynamic linker's hook.
             continue;
         }
-        found.push(Leftover {
+        found.push(Orphan {
             began: reading.made,
             description: reading.note,
             file: reading.file,

@@ -9,9 +9,9 @@ use tracewire_model::ThreadId;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::interrupt::{Interrupter, Request};
+use crate::poll_timer::PollTimer;
 use crate::process::Process;
 use crate::ptrace::Status;
-use crate::pulse::Pulse;
 use crate::wait_queue;
 
 /// A process that runs beside others, and the handler of its hits.
@@ -27,7 +27,7 @@ pub struct Member<'m> {
 ///
 /// An error is about the process in that place: it has ended before, or the kernel refuses to go on tracing it. Without any process
 /// it is about the first place.
-pub fn run_together(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
+pub fn run_all(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
     if let Some(place) = members
         .iter()
         .position(|member| member.process.tracee.threads.ended.is_some())
@@ -49,11 +49,11 @@ pub fn run_together(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>)
     if matches!(event, Ok(Event::Children)) {
         return (place, event);
     }
-    let halted = process.tracee.halt();
+    let stopped = process.tracee.stop_all();
     process.stands = true;
     drop(marks);
     let result = event.and_then(|event| {
-        halted?;
+        stopped?;
         Ok(process.latest(event))
     });
     (place, result)
@@ -90,9 +90,9 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
             return (place, Err(error));
         }
     }
-    let mut pulse = None;
+    let mut timer = None;
     loop {
-        if let Some((place, event)) = look_around(members, &mut pulse) {
+        if let Some((place, event)) = look_around(members, &mut timer) {
             return (place, Ok(event));
         }
         for (place, Member { process, handler }) in members.iter_mut().enumerate() {
@@ -141,16 +141,19 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
 
 /// Has all processes with pads, and others whose handlers ask for it, looked at when it is time to; the place of one whose run is
 /// over, or that is to be changed.
-fn look_around(members: &mut [Member<'_>], pulse: &mut Option<Pulse>) -> Option<(usize, Event)> {
+fn look_around(
+    members: &mut [Member<'_>],
+    timer: &mut Option<PollTimer>,
+) -> Option<(usize, Event)> {
     let is_looked_at = |member: &Member<'_>| {
         member.process.tracee.fast.has_jumps() || member.handler.looks_around()
     };
-    if pulse.is_none() && members.iter().any(is_looked_at) {
-        *pulse = Pulse::start();
+    if timer.is_none() && members.iter().any(is_looked_at) {
+        *timer = PollTimer::start();
     }
-    let pulse = pulse.as_mut()?;
+    let timer = timer.as_mut()?;
     let is_urgent = members.iter().any(|member| member.handler.looks_now());
-    if !pulse.is_due() && !is_urgent {
+    if !timer.is_due() && !is_urgent {
         return None;
     }
     let mut fullest = 0.0_f64;
@@ -163,7 +166,7 @@ fn look_around(members: &mut [Member<'_>], pulse: &mut Option<Pulse>) -> Option<
             }
         }
     }
-    pulse.follow(fullest);
+    timer.follow(fullest);
     None
 }
 
@@ -179,7 +182,7 @@ pub struct Tracees {
 
 /// What a wait has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Happened {
+pub enum TraceesEvent {
     /// Something in this process.
     In(ThreadId, Event),
     /// An [`Interrupter`] has asked.
@@ -258,20 +261,20 @@ impl Tracees {
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.
-    pub fn wait(&mut self, handler: &mut dyn HitHandler) -> Result<Happened, Error> {
+    pub fn wait(&mut self, handler: &mut dyn HitHandler) -> Result<TraceesEvent, Error> {
         let _mark = self.request.enter();
-        let mut pulse = None;
+        let mut timer = None;
         loop {
             let runs_pads = self
                 .processes
                 .iter()
                 .any(|process| process.tracee.fast.has_jumps());
-            if runs_pads && pulse.is_none() {
-                pulse = Pulse::start();
+            if runs_pads && timer.is_none() {
+                timer = PollTimer::start();
             }
             if runs_pads
-                && let Some(pulse) = &mut pulse
-                && pulse.is_due()
+                && let Some(timer) = &mut timer
+                && timer.is_due()
             {
                 for process in &mut self.processes {
                     if !process.tracee.fast.has_jumps() {
@@ -279,12 +282,12 @@ impl Tracees {
                     }
                     match process.look_around(handler) {
                         LookAround::Ended => {
-                            return Ok(Happened::In(process.id(), Event::RunEnded));
+                            return Ok(TraceesEvent::In(process.id(), Event::RunEnded));
                         }
                         LookAround::Change => {
-                            return Ok(Happened::In(process.id(), Event::ChangeWanted));
+                            return Ok(TraceesEvent::In(process.id(), Event::ChangeWanted));
                         }
-                        LookAround::GoesOn { filled } => pulse.follow(filled),
+                        LookAround::GoesOn { filled } => timer.follow(filled),
                     }
                 }
             }
@@ -297,21 +300,21 @@ impl Tracees {
             }
             let anew = self.adopt();
             if let Some((process, event)) = happened {
-                return Ok(Happened::In(thread_id(process), event));
+                return Ok(TraceesEvent::In(thread_id(process), event));
             }
             if self.request.take() {
-                return Ok(Happened::Interrupted);
+                return Ok(TraceesEvent::Interrupted);
             }
             if anew {
                 continue;
             }
             if !self.any_runs() {
-                return Ok(Happened::NothingRuns);
+                return Ok(TraceesEvent::NothingRuns);
             }
             let (id, status) = match wait_queue::wait_any() {
                 Ok(told) => told,
                 Err(Errno::EINTR) => continue,
-                Err(Errno::ECHILD) => return Ok(Happened::NothingRuns),
+                Err(Errno::ECHILD) => return Ok(TraceesEvent::NothingRuns),
                 Err(error) => {
                     let process = self
                         .processes
@@ -330,7 +333,7 @@ impl Tracees {
                     if let Some(event) = event {
                         let process = process.tracee.threads.process_of(id);
                         self.adopt();
-                        return Ok(Happened::In(thread_id(process), event));
+                        return Ok(TraceesEvent::In(thread_id(process), event));
                     }
                 }
                 // A process that was let go has ended; or a child whose parent has yet to tell of it.
