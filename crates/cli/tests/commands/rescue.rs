@@ -236,3 +236,95 @@ pub fn of_a_killed_recording(calls: u32, options: &[&str]) -> (Built, Ran) {
     assert!(program.wait().expect("ended").success());
     (built, rescued)
 }
+
+/// Calls `work` until a signal has found it outside of its own code, in a pad. Its handler says so and waits there.
+const IN_A_PAD: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+extern char __executable_start, etext;
+static volatile int was_in_a_pad;
+
+__attribute__ ((noinline)) long
+work (long n)
+{
+  __asm__ volatile (".byte 0x0f, 0x1f, 0x44, 0, 0" : : "r" (n) : "memory");
+  return n;
+}
+
+static void
+handler (int signal, siginfo_t *info, void *context)
+{
+  (void) signal, (void) info;
+  char *at = (char *) ((ucontext_t *) context)->uc_mcontext.gregs[REG_RIP];
+  if (was_in_a_pad || (at >= &__executable_start && at < &etext))
+    return;
+  was_in_a_pad = 1;
+  char byte;
+  if (write (1, "in a pad\n", 9) != 9 || read (0, &byte, 1) != 1)
+    _exit (1);
+}
+
+int
+main (void)
+{
+  struct sigaction action = { 0 };
+  struct itimerval every = { { 0, 100 }, { 0, 100 } };
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  if (getchar () == EOF || sigaction (SIGALRM, &action, NULL) != 0 || setitimer (ITIMER_REAL, &every, NULL) != 0)
+    return 1;
+  long n = 0;
+  while (!was_in_a_pad)
+    work (n++);
+  for (long more = 0; more < 1000; more++)
+    work (n++);
+  puts ("done"), fflush (stdout);
+  return getchar () == EOF ? 0 : 1;
+}
+"#;
+
+#[test]
+fn a_recording_that_has_ended_has_left_nothing_though_its_pads_stay() {
+    let built = Built::new(IN_A_PAD, &["-O1"]);
+    let mut program = Command::new(&built.program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let process = program.id().to_string();
+    let mut recorder = tracewire()
+        .current_dir(built.folder.path())
+        .args(["record", "-o", "out.tf", "--mechanism", "jump"])
+        .args(["--circular", "-t", "work : n", "-p", &process])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tracewire runs");
+    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
+    let mut said = said.lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("tracepoint 1 by ")));
+    let mut input = program.stdin.take().expect("stdin");
+    input.write_all(b"x").expect("written");
+    let output = BufReader::new(program.stdout.take().expect("stdout"));
+    let mut output = output.lines().map_while(Result::ok);
+    assert_eq!(output.next().as_deref(), Some("in a pad"));
+    let interrupted = Command::new("kill")
+        .args(["-INT", &recorder.id().to_string()])
+        .status();
+    assert!(interrupted.expect("kill runs").success());
+    assert!(recorder.wait().expect("ended").success());
+    // The frame of the hit that was interrupted is finished now.
+    input.write_all(b"x").expect("written");
+    assert_eq!(output.next().as_deref(), Some("done"));
+    built
+        .run(&["rescue", "-p", &process, "-o", "rest.tf"])
+        .code(1)
+        .says(&["nothing was left there"]);
+    assert!(!built.path("rest.tf").exists());
+    drop(input);
+    assert!(program.wait().expect("ended").success());
+}

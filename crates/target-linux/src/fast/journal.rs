@@ -20,6 +20,8 @@ use tracewire_fail_point::fail_point;
 
 /// The first word of the journal.
 const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x02\0");
+/// The first word of a journal that nobody is to read.
+const CLOSED: u64 = 0;
 /// How many jumps there may be; more are not told.
 pub(super) const JUMPS: u64 = 262_142;
 /// The longest note, in bytes; a longer one is not told.
@@ -187,6 +189,13 @@ impl Journal {
         self.set(FILE + file::LENGTH, name.len() as u64);
     }
 
+    /// Nobody reads it again, unless it has a jump or a counter that could not be taken out.
+    pub(super) fn close(&self) {
+        if self.places.is_empty() && self.counters.is_empty() {
+            self.set(header::MAGIC, CLOSED);
+        }
+    }
+
     fn word(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= SIZE);
         // SAFETY: the memory has a journal's size behind `start`, and stays mapped as long as `self`; all accesses of both sides
@@ -338,6 +347,6 @@ impl Reading {
 
     /// What to write over the start of a journal so that nobody reads it again.
     pub(crate) const fn closed() -> [u8; 8] {
-        [0; 8]
+        CLOSED.to_le_bytes()
     }
 }

@@ -210,9 +210,12 @@ impl Fast {
         })
     }
 
-    /// What was set up for pads is not used any more: we are there no longer.
+    /// Gives up what was set up for pads. Where pads stay in the program, their memory does: its journal is closed, so that
+    /// nobody takes this run for one whose tracer was killed.
     pub(crate) fn leave_attended(&mut self) {
-        self.attended = None;
+        if let Some(attended) = self.attended.take() {
+            attended.journal.close();
+        }
     }
 
     /// The same for the memory of the pad at the dynamic linker's hook.
