@@ -110,10 +110,12 @@ impl Interner {
             .map(|entry| self.frame(part, file, time, entry))
             .collect();
         let (iid, is_new) = self.stacks.number(frames.clone());
-        self.new.callstacks.extend(is_new.then(|| Callstack {
-            iid: Some(iid),
-            frame_ids: frames,
-        }));
+        if is_new {
+            self.new.callstacks.push(Callstack {
+                iid: Some(iid),
+                frame_ids: frames,
+            });
+        }
         iid
     }
 
@@ -124,8 +126,8 @@ impl Interner {
         let pc = pc.unwrap_or(0);
         let modules = file.description().modules().iter().enumerate();
         let module = modules
-            .filter(|(_, module)| module.contains(Address(pc), time))
-            .last();
+            .rev()
+            .find(|(_, module)| module.contains(Address(pc), time));
         let mapping = self.mapping(part, module);
         let bias = module.map_or(0, |(_, module)| module.bias);
         let function = entry.function.as_deref().unwrap_or(&entry.pc);
