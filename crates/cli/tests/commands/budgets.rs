@@ -10,7 +10,7 @@ const MECHANISMS: [&str; 2] = ["jump", "trap"];
 
 /// Calls a function in several threads until its tracepoint has been taken out and put back so many times. Each thread looks at the
 /// first byte of the function before and after a call: it counts the calls for which the tracepoint was in the program at both, and
-/// those for which it was at one of them. A thread that had to wait for a cpu in a call may have missed a change and the next one. An end that
+/// those for which it was at one of them. A thread that had to wait for a cpu between the two looks may have missed a change and the next one. An end that
 /// never comes is one by SIGALRM.
 const WATCHER: &str = r#"
 #include <pthread.h>
@@ -34,11 +34,11 @@ static void *run (void *first)
   int was_in = *code != original;
   while (__atomic_load_n (&changes, __ATOMIC_RELAXED) < wanted)
     {
-      int before = *code != original;
       unsigned long long begun = __builtin_ia32_rdtsc ();
+      int before = *code != original;
       work (n);
-      int is_long = __builtin_ia32_rdtsc () - begun > LONG;
       int after = *code != original;
+      int is_long = __builtin_ia32_rdtsc () - begun > LONG;
       if (n % 2 == 0)
         {
           own_in += before && after && !is_long;
