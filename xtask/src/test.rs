@@ -31,6 +31,9 @@ const SLOW: &[(&str, &str)] = &[
 /// The environment variable by which a process that a test started is found.
 const MARK: &str = "TRACEWIRE_TEST_PROGRAM";
 
+/// The environment variable with the directory of the examples, which are built with the tests: a test need not build one again.
+const EXAMPLES: &str = "TRACEWIRE_EXAMPLES";
+
 /// How long the processes that seem to be in the middle of an exec are waited for.
 const EXEC_LIMIT: Duration = Duration::from_secs(1);
 
@@ -57,6 +60,8 @@ struct TestProgram {
     is_unit_tests: bool,
     directory: PathBuf,
     executable: PathBuf,
+    /// Where the examples are that were built with it.
+    examples: Option<PathBuf>,
 }
 
 /// How a test program ended.
@@ -151,11 +156,14 @@ fn build(cargo_arguments: &[String]) -> Result<Vec<TestProgram>> {
         .spawn()
         .context("cannot start cargo")?;
     let messages = BufReader::new(cargo.stdout.take().context("cargo has no output")?);
-    let mut programs = Vec::new();
+    let (mut programs, mut examples) = (Vec::new(), None);
     for message in Message::parse_stream(messages) {
         let Message::CompilerArtifact(artifact) = message.context("cargo's messages")? else {
             continue;
         };
+        if let (true, Some(example)) = (artifact.target.is_example(), &artifact.executable) {
+            examples = example.parent().map(PathBuf::from);
+        }
         let (true, Some(executable)) = (artifact.profile.test, artifact.executable) else {
             continue;
         };
@@ -169,7 +177,11 @@ fn build(cargo_arguments: &[String]) -> Result<Vec<TestProgram>> {
             is_unit_tests: !artifact.target.is_test(),
             directory: directory.into(),
             executable: executable.into(),
+            examples: None,
         });
+    }
+    for program in &mut programs {
+        program.examples.clone_from(&examples);
     }
     let status = cargo.wait().context("cargo")?;
     if !status.success() {
@@ -196,6 +208,7 @@ impl TestProgram {
             .current_dir(&self.directory)
             .env("CARGO_MANIFEST_DIR", &self.directory)
             .env(MARK, &mark)
+            .envs(self.examples.iter().map(|directory| (EXAMPLES, directory)))
             .spawn()
             .with_context(|| format!("cannot start {}", self.executable.display()))?;
         let end = wait(child, &mark, limit)?;
@@ -339,6 +352,7 @@ mod tests {
             is_unit_tests: false,
             directory: directory.path().into(),
             executable: "/bin/sh".into(),
+            examples: None,
         };
         let end = program.run(&["-c".into(), script.into()], limit).unwrap();
         let pid = std::fs::read_to_string(directory.path().join("pid")).unwrap();

@@ -1,8 +1,6 @@
 //! The example, as its reader runs it.
 
-use std::process::Command;
-
-use tracewire_test_support::Cc;
+use tracewire_test_support::{Cc, example};
 
 const PROGRAM: &str = "\
 struct point { int x; double y; };
@@ -17,9 +15,8 @@ int main(void)
 fn arguments() {
     let folder = tempfile::tempdir().unwrap();
     let program = Cc::new().text(PROGRAM).build(folder.path(), "draw");
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "tracewire-recorder"])
-        .args(["--example", "arguments", "--", "draw"])
+    let output = example("tracewire-recorder", "arguments")
+        .arg("draw")
         .arg(&program)
         .env("TMPDIR", folder.path())
         .output()

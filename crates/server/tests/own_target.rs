@@ -1,15 +1,14 @@
 //! The example of a machine of one's own, debugged by GDB.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use tracewire_test_support::Gdb;
+use tracewire_test_support::{Gdb, example};
 
 #[test]
 fn gdb_debugs_the_example() {
-    let mut server = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "tracewire-server"])
-        .args(["--example", "own_target", "--", "127.0.0.1:0"])
+    let mut server = example("tracewire-server", "own_target")
+        .arg("127.0.0.1:0")
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

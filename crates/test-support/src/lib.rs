@@ -21,6 +21,7 @@
 mod bare;
 mod cc;
 mod checked;
+mod example;
 mod gdb;
 mod samples;
 mod tools;
@@ -30,6 +31,7 @@ pub use cc::Cc;
 pub use checked::{
     assert_clean, assert_clean_but, is_static_data, is_unreadable, is_written_in_between,
 };
+pub use example::example;
 pub use gdb::{Gdb, Said, assert_in_order};
 pub use samples::{SAMPLES, sample, samples};
 pub use tools::{have, tool};
