@@ -282,8 +282,9 @@ pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: '[disabled] [span | return | watch] LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
+    /// Tracepoints, a line each.
     #[arg(
+        help = "A tracepoint: '[disabled] [span | return | watch] LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker",
         short = 't',
         long = "tracepoint",
         value_name = "SPEC",

@@ -71,7 +71,7 @@ pub fn call_points(symbols: &Symbols, function: &Function, entry: Address) -> Ve
 }
 
 /// The instructions that always come before one of a function, the nearest first: no call, no branch, and none of the function's
-/// branches leads between them and it. For x86 alone; at most [`MOST_BEFORE`].
+/// branches leads between them and it. For x86 alone; four instructions at most.
 #[must_use]
 pub fn straight_before(symbols: &Symbols, function: &Function, address: Address) -> Vec<Address> {
     let bitness = match symbols.architecture().unwrap_or(Architecture::X86_64) {
