@@ -13,15 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let program = Program::default();
-    let part = RunPart {
-        name: "run.tf".to_owned(),
-        process: None,
-        parent: None,
-        origin: None,
-        file: &file,
-        program: &program,
-    };
-    let parts = [part];
+    let parts = [RunPart::only("run.tf".to_owned(), &file, &program)];
     let mut events = Vec::new();
     chrome::write(&parts, &mut events).expect("any file");
     let text = std::str::from_utf8(&events).expect("text");

@@ -7,6 +7,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod folded;
 mod follower;
 mod heat;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod model;
 mod threads;
 mod tree;
 
+pub use folded::FoldedStacks;
 pub use follower::{Call, End, Event, Follower, Function, ListedCalls, Site, SiteRole};
 pub use heat::{Heat, HotFunction};
 pub use tree::{CallTree, Node};

@@ -7,7 +7,7 @@ use std::io;
 use serde_json::{Value, json};
 use tracewire_model::{Address, ThreadId};
 
-use crate::Function;
+use crate::{FoldedStacks, Function};
 
 /// Rows of functions that are distinguished at most; what lies deeper counts for the deepest.
 const NODES: usize = 1 << 22;
@@ -276,26 +276,9 @@ impl CallTree {
         out: &mut impl io::Write,
         nanoseconds: impl Fn(u64) -> u64,
     ) -> io::Result<()> {
-        // The names above a node, and where in them each one ends.
-        let mut path = String::new();
-        let mut ends: Vec<usize> = Vec::new();
+        let mut stacks = FoldedStacks::new(out);
         for node in self.in_order() {
-            ends.truncate(node.depth);
-            path.truncate(ends.last().copied().unwrap_or(0));
-            if !path.is_empty() {
-                path.push(';');
-            }
-            // A semicolon separates.
-            path.extend(
-                self.name(node)
-                    .chars()
-                    .map(|c| if c == ';' { ':' } else { c }),
-            );
-            ends.push(path.len());
-            let own = nanoseconds(node.own);
-            if own > 0 {
-                writeln!(out, "{path} {own}")?;
-            }
+            stacks.row(node.depth, self.name(node), nanoseconds(node.own))?;
         }
         Ok(())
     }

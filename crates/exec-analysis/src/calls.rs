@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::io;
 use std::ops::ControlFlow;
+use tracewire_call_flow::FoldedStacks;
 
 use serde_json::{Value, json};
 use tracewire_arch::Machine;
@@ -248,25 +249,9 @@ impl CallTree {
     /// # Errors
     /// When they cannot be written.
     pub fn write_folded(&self, out: &mut impl io::Write) -> io::Result<()> {
-        // The names above a node, and where in them each one ends.
-        let mut path = String::new();
-        let mut ends: Vec<usize> = Vec::new();
+        let mut stacks = FoldedStacks::new(out);
         for node in self.in_order() {
-            ends.truncate(node.depth);
-            path.truncate(ends.last().copied().unwrap_or(0));
-            if !path.is_empty() {
-                path.push(';');
-            }
-            // A semicolon separates.
-            path.extend(
-                self.name(node)
-                    .chars()
-                    .map(|c| if c == ';' { ':' } else { c }),
-            );
-            ends.push(path.len());
-            if node.own > 0 {
-                writeln!(out, "{path} {}", node.own)?;
-            }
+            stacks.row(node.depth, self.name(node), node.own)?;
         }
         Ok(())
     }

@@ -42,6 +42,19 @@ pub struct Options {
     pub unreadable: Unreadable,
 }
 
+impl Options {
+    /// How a recording collects: each frame has its stamp, and the registers that an action asks for.
+    #[must_use]
+    pub const fn of_recording(format: FrameFormat) -> Self {
+        Self {
+            format,
+            stamp: true,
+            registers: Registers::Asked,
+            unreadable: Unreadable::Missing,
+        }
+    }
+}
+
 /// When a frame holds the register block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Registers {

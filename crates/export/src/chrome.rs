@@ -17,8 +17,8 @@ use crate::error::ExportError;
 use crate::event::Event;
 use crate::json::arguments;
 use crate::lanes::{Closed, Extent, Placed};
-use crate::run::{Needs, Run};
-use crate::threads::{ThreadKey, Threads, process_number};
+use crate::run::Run;
+use crate::threads::{LaneWriter, ThreadKey, process_number, write_lanes};
 use crate::words::program_name;
 
 /// The category of spans that overlap others of their thread.
@@ -49,23 +49,7 @@ pub fn write(parts: &[RunPart<'_>], out: &mut impl Write) -> Result<(), ExportEr
         named: HashSet::new(),
     };
     writer.name_processes()?;
-    let mut threads = Threads::default();
-    let mut closed = Vec::new();
-    let needs = Needs {
-        values: true,
-        stack: true,
-    };
-    run.for_each(needs, |event| {
-        let key = ThreadKey::of(&event);
-        let placed = threads.lanes(key).place(&event, &mut closed);
-        writer.name_thread(key)?;
-        writer.put_ends(key, &mut closed)?;
-        writer.put(&event, placed, key)
-    })?;
-    for (key, mut lanes) in threads.into_sorted() {
-        lanes.finish(&mut closed);
-        writer.put_ends(key, &mut closed)?;
-    }
+    write_lanes(&run, &mut writer)?;
     let other = other(parts.first().map(|part| part.file), writer.first);
     Ok(writer.events.finish(Some(other))?)
 }
@@ -115,13 +99,16 @@ impl<W: Write> Writer<'_, '_, W> {
     fn track(&self, key: ThreadKey, lane: usize) -> String {
         format!("{}.{}.{lane}", self.process(key), key.thread)
     }
+}
 
+impl<W: Write> LaneWriter for Writer<'_, '_, W> {
     fn put(
         &mut self,
         event: &Event<'_>,
         placed: Placed,
         key: ThreadKey,
     ) -> Result<(), ExportError> {
+        self.name_thread(key)?;
         let name = Value::from(&*event.name);
         let (process, thread) = (self.process(key), key.thread);
         let start = self.time(placed.start);

@@ -9,7 +9,7 @@
 //!
 //! let file = TraceFile::open(tracewire_test_support::sample("sample.tf"))?;
 //! let program = Program::of(&file, &[tracewire_test_support::sample("sample")])?;
-//! let part = RunPart { name: "sample.tf".to_owned(), process: None, parent: None, origin: None, file: &file, program: &program };
+//! let part = RunPart::only("sample.tf".to_owned(), &file, &program);
 //! let mut trace = Vec::new();
 //! perfetto::write(&[part], &PerfettoOptions::default(), &mut trace)?;
 //! // The first field of each trace is a packet.

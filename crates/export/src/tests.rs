@@ -34,15 +34,7 @@ proptest! {
             true => Program::of(&file, &[sample("sample")]).unwrap_or_default(),
             false => Program::default(),
         };
-        let part = RunPart {
-            name: "run.tf".to_owned(),
-            process: None,
-            parent: None,
-            origin: None,
-            file: &file,
-            program: &program,
-        };
-        let parts = [part];
+        let parts = [RunPart::only("run.tf".to_owned(), &file, &program)];
 
         let mut events = Vec::new();
         chrome::write(&parts, &mut events).expect("any file");

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use tracewire_arch::RegisterLayout;
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::{
-    AddressForm, Experiment, FrameStore, InstallError, Losses, Mechanism, Options, Registers,
-    StartError, Target, Unreadable, tell_as_gdb_takes,
+    AddressForm, Experiment, FrameStore, InstallError, Losses, Mechanism, Options, StartError,
+    Target, tell_as_gdb_takes,
 };
 use tracewire_model::{
     AggregateKey, AggregateTable, ByteOrder, Redactions, Status, StatusFields, StopReason,
@@ -311,15 +311,7 @@ impl FileParts {
             byte_order: order,
             register_block_size: self.layout.size(),
         };
-        let mut experiment = Experiment::new(
-            Options {
-                format,
-                stamp: true,
-                registers: Registers::Asked,
-                unreadable: Unreadable::Missing,
-            },
-            buffer,
-        );
+        let mut experiment = Experiment::new(Options::of_recording(format), buffer);
         // No code runs in the program but its own.
         experiment.set_mechanism(Mechanism::Trap);
         experiment.limit_rates(options.rates.clone());

@@ -9,7 +9,7 @@
 //!
 //! let file = TraceFile::open(tracewire_test_support::sample("sample.tf"))?;
 //! let program = Program::of(&file, &[tracewire_test_support::sample("sample")])?;
-//! let part = RunPart { name: "sample.tf".to_owned(), process: None, parent: None, origin: None, file: &file, program: &program };
+//! let part = RunPart::only("sample.tf".to_owned(), &file, &program);
 //! let options = RunOptions { title: "sample.tf".to_owned(), most_rows: 100_000, with_source: true };
 //! let mut page = Vec::new();
 //! let written = write_run(&[part], &options, &mut page)?;

@@ -23,6 +23,7 @@ mod cc;
 mod checked;
 mod example;
 mod gdb;
+mod python;
 mod samples;
 mod tools;
 
@@ -33,5 +34,6 @@ pub use checked::{
 };
 pub use example::example;
 pub use gdb::{Gdb, Said, assert_in_order};
+pub use python::python_with;
 pub use samples::{SAMPLES, sample, samples};
 pub use tools::{have, tool};

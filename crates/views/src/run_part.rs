@@ -21,3 +21,18 @@ pub struct RunPart<'a> {
     /// Its program.
     pub program: &'a Program,
 }
+
+impl<'a> RunPart<'a> {
+    /// The trace file of a run of one process, whose times count from the first one.
+    #[must_use]
+    pub const fn only(name: String, file: &'a TraceFile, program: &'a Program) -> Self {
+        Self {
+            name,
+            process: None,
+            parent: None,
+            origin: None,
+            file,
+            program,
+        }
+    }
+}

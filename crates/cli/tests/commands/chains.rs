@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tracewire_test_support::Gdb;
 
-use crate::support::{Built, value};
+use crate::support::{Built, Ran, value};
 
 /// Calls `begin`, `end` and `work` in an order that looks random, and prints it. Some calls of `work` call `end`.
 const CALLS: &str = r#"
@@ -77,30 +77,33 @@ fn numbers(frames: &[Value], tracepoint: u64) -> Vec<u64> {
 
 const MECHANISMS: [&str; 2] = ["jump", "trap"];
 
+/// Records the program with these tracepoints into `out.tf`.
+fn record(built: &Built, mechanism: &str, tracepoints: &[&str]) -> Ran {
+    let mut words = vec!["record", "--mechanism", mechanism, "-o", "out.tf"];
+    words.extend(
+        tracepoints
+            .iter()
+            .flat_map(|tracepoint| ["-t", *tracepoint]),
+    );
+    words.extend(["--", "./program", CALLS_MADE]);
+    built.run(&words).code(0)
+}
+
 #[test]
 fn a_hit_enables_and_disables_another_tracepoint() {
     let built = calls();
     for mechanism in MECHANISMS {
         for place in ["work", "disabled work"] {
             let specification = format!("{place} if n > 20 : n");
-            let ran = built
-                .run(&[
-                    "record",
-                    "--mechanism",
-                    mechanism,
-                    "-o",
-                    "out.tf",
-                    "-t",
+            let ran = record(
+                &built,
+                mechanism,
+                &[
                     "begin : n, enable(3)",
-                    "-t",
                     "end : n, disable(3)",
-                    "-t",
                     &specification,
-                    "--",
-                    "./program",
-                    CALLS_MADE,
-                ])
-                .code(0);
+                ],
+            );
             let mut expected = between(&ran.stdout, place == "work");
             expected.retain(|n| *n > 20);
             assert!(expected.len() > 50, "{}", ran.stdout);
@@ -180,24 +183,15 @@ fn a_script_enables_and_disables_at_hits() {
 fn a_span_is_enabled_and_disabled_at_its_entry() {
     let built = calls();
     for mechanism in MECHANISMS {
-        let ran = built
-            .run(&[
-                "record",
-                "--mechanism",
-                mechanism,
-                "-o",
-                "out.tf",
-                "-t",
+        let ran = record(
+            &built,
+            mechanism,
+            &[
                 "begin : enable(3)",
-                "-t",
                 "end : disable(3)",
-                "-t",
                 "disabled span work if $retval > 20 : n, $retval, count() by n / 100",
-                "--",
-                "./program",
-                CALLS_MADE,
-            ])
-            .code(0);
+            ],
+        );
         let mut expected = between(&ran.stdout, false);
         let counted = expected.iter().filter(|n| *n + u64::from(*n % 7 == 0) > 20);
         let counted = counted.count() as u64;

@@ -1,7 +1,7 @@
 //! What a killed Tracewire has left, taken out and saved.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::{Built, Ran, ran, tracewire, value};
 use crate::working::{self, Working};
@@ -58,6 +58,22 @@ fn what_a_killed_recording_left_is_saved_and_taken_out() {
     // Its code is what it was: a recording by traps finds the same places, and nothing is left to be saved.
     rescue(&program).code(1).says(&["nothing was left there"]);
     program.finish().expect("alive");
+}
+
+/// A recording of a process into `out.tf`, by jumps, whose tracepoint is in.
+fn recorder(built: &Built, process: &str, options: &[&str]) -> Child {
+    let mut recorder = tracewire()
+        .current_dir(built.folder.path())
+        .args(["record", "-o", "out.tf", "--mechanism", "jump"])
+        .args(options)
+        .args(["-p", process])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tracewire runs");
+    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
+    let mut said = said.lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("tracepoint 1 by ")));
+    recorder
 }
 
 /// Says what the counter of its marker is whenever that changes.
@@ -150,16 +166,7 @@ fn what_several_killed_recordings_left_is_in_several_files() {
             format!("set trace-notes {notes}\ntrace mix\nactions\ncollect state\nend\n"),
         )
         .expect("written");
-        let mut recorder = tracewire()
-            .current_dir(built.folder.path())
-            .args(["record", "-o", "out.tf", "--mechanism", "jump"])
-            .args(["--circular", "-x", "script.gdb", "-p", &process])
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("tracewire runs");
-        let said = BufReader::new(recorder.stderr.take().expect("stderr"));
-        let mut said = said.lines().map_while(Result::ok);
-        assert!(said.any(|line| line.contains("tracepoint 1 by ")));
+        let mut recorder = recorder(&built, &process, &["--circular", "-x", "script.gdb"]);
         // The threads run once the jump is there.
         works(&program);
         // What comes while it is stopped, nobody reads.
@@ -211,17 +218,8 @@ pub fn of_a_killed_recording(calls: u32, options: &[&str]) -> (Built, Ran) {
         .spawn()
         .expect("it runs");
     let process = program.id().to_string();
-    let mut recorder = tracewire()
-        .current_dir(built.folder.path())
-        .args(["record", "-o", "out.tf", "--mechanism", "jump"])
-        .args(options)
-        .args(["-t", "work : n", "-p", &process])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("tracewire runs");
-    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
-    let mut said = said.lines().map_while(Result::ok);
-    assert!(said.any(|line| line.contains("tracepoint 1 by ")));
+    let options = [options, &["-t", "work : n"]].concat();
+    let mut recorder = recorder(&built, &process, &options);
     let mut input = program.stdin.take().expect("stdin");
     input.write_all(b"x").expect("written");
     let output = BufReader::new(program.stdout.take().expect("stdout"));
@@ -297,16 +295,7 @@ fn a_recording_that_has_ended_has_left_nothing_though_its_pads_stay() {
         .spawn()
         .expect("it runs");
     let process = program.id().to_string();
-    let mut recorder = tracewire()
-        .current_dir(built.folder.path())
-        .args(["record", "-o", "out.tf", "--mechanism", "jump"])
-        .args(["--circular", "-t", "work : n", "-p", &process])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("tracewire runs");
-    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
-    let mut said = said.lines().map_while(Result::ok);
-    assert!(said.any(|line| line.contains("tracepoint 1 by ")));
+    let mut recorder = recorder(&built, &process, &["--circular", "-t", "work : n"]);
     let mut input = program.stdin.take().expect("stdin");
     input.write_all(b"x").expect("written");
     let output = BufReader::new(program.stdout.take().expect("stdout"));

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use serde_json::Value;
-use tracewire_test_support::{Cc, sample};
+use tracewire_test_support::{Cc, python_with, sample};
 
 /// The packages of Python that have the published descriptors of the formats.
 const PACKAGES: [&str; 3] = [
@@ -27,38 +27,11 @@ const SHOP: [&str; 3] = [
 
 /// A Python with the packages, made the first time.
 fn python() -> &'static Path {
-    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    PYTHON.get_or_init(|| {
+    static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto-0.59.1");
-        let python = directory.join("bin/python");
-        let whole = directory.join("whole");
-        if whole.exists() {
-            return python;
-        }
-        let venv = Command::new("python3")
-            .args(["-m", "venv"])
-            .arg(&directory)
-            .output()
-            .expect("python3 runs");
-        let said = String::from_utf8_lossy(&venv.stdout);
-        assert!(
-            venv.status.success(),
-            "python3 -m venv (it is in the Debian package python3-venv): {said}"
-        );
-        let pip = Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(PACKAGES)
-            .output()
-            .expect("pip runs");
-        let said = String::from_utf8_lossy(&pip.stderr);
-        assert!(
-            pip.status.success(),
-            "pip install {}: {said}",
-            PACKAGES.join(" ")
-        );
-        fs::write(whole, "").expect("written");
-        python
-    })
+        python_with(&directory, &PACKAGES)
+    });
+    &PYTHON
 }
 
 fn script(name: &str) -> PathBuf {

@@ -26,9 +26,9 @@ use tracewire_views::RunPart;
 
 use crate::error::ExportError;
 use crate::event::{Event, EventValue};
-use crate::lanes::{Closed, Extent};
-use crate::run::{Needs, Run};
-use crate::threads::{ThreadKey, Threads, process_number};
+use crate::lanes::{Closed, Extent, Placed};
+use crate::run::Run;
+use crate::threads::{LaneWriter, ThreadKey, process_number, write_lanes};
 use crate::words::program_name;
 
 use interned::Interner;
@@ -74,28 +74,7 @@ pub fn write(
     };
     writer.clocks(run.first_time())?;
     writer.processes()?;
-    let mut threads = Threads::default();
-    let mut closed = Vec::new();
-    let needs = Needs {
-        values: true,
-        stack: true,
-    };
-    run.for_each(needs, |event| {
-        let key = ThreadKey::of(&event);
-        let placed = threads.lanes(key).place(&event, &mut closed);
-        writer.ends(key, &mut closed)?;
-        let track = writer.lane(key, placed.lane)?;
-        let begins = match placed.extent {
-            Extent::Instant => INSTANT,
-            Extent::Until(_) | Extent::Open => SLICE_BEGIN,
-        };
-        writer.event(&event, track, begins, placed.start)?;
-        writer.counters(&event)
-    })?;
-    for (key, mut lanes) in threads.into_sorted() {
-        lanes.finish(&mut closed);
-        writer.ends(key, &mut closed)?;
-    }
+    write_lanes(&run, &mut writer)?;
     Ok(writer.out.flush()?)
 }
 
@@ -127,6 +106,35 @@ struct Writer<'p, 'a, W> {
     is_first: bool,
     /// Whether the next packet says that nothing is interned.
     is_cleared: bool,
+}
+
+impl<W: Write> LaneWriter for Writer<'_, '_, W> {
+    fn put_ends(&mut self, key: ThreadKey, closed: &mut Vec<Closed>) -> Result<(), ExportError> {
+        for one in closed.drain(..) {
+            let track_event = TrackEvent {
+                r#type: Some(SLICE_END),
+                track_uuid: Some(self.lane(key, one.lane)?),
+                ..TrackEvent::default()
+            };
+            self.packet(Some(one.end), Data::TrackEvent(track_event))?;
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        event: &Event<'_>,
+        placed: Placed,
+        key: ThreadKey,
+    ) -> Result<(), ExportError> {
+        let track = self.lane(key, placed.lane)?;
+        let begins = match placed.extent {
+            Extent::Instant => INSTANT,
+            Extent::Until(_) | Extent::Open => SLICE_BEGIN,
+        };
+        self.event(event, track, begins, placed.start)?;
+        self.counters(event)
+    }
 }
 
 impl<W: Write> Writer<'_, '_, W> {
@@ -252,18 +260,6 @@ impl<W: Write> Writer<'_, '_, W> {
             counter_value: None,
         };
         self.packet(Some(start), Data::TrackEvent(track_event))
-    }
-
-    fn ends(&mut self, key: ThreadKey, closed: &mut Vec<Closed>) -> Result<(), ExportError> {
-        for one in closed.drain(..) {
-            let track_event = TrackEvent {
-                r#type: Some(SLICE_END),
-                track_uuid: Some(self.lane(key, one.lane)?),
-                ..TrackEvent::default()
-            };
-            self.packet(Some(one.end), Data::TrackEvent(track_event))?;
-        }
-        Ok(())
     }
 
     /// The numbers of an event as points of counters.

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use tracewire_arch::{Architecture, RegisterLayout};
 use tracewire_experiment::{
     AddressForm, DefineError, Definitions, Experiment, FrameStore, Hit, HitHandler, Mechanism,
-    Missing, Options, Outcome, Registers, StartError, StoreError, Target, Unreadable,
-    tell_as_gdb_takes,
+    Missing, Options, Outcome, StartError, StoreError, Target, tell_as_gdb_takes,
 };
 use tracewire_model::{
     Address, AggregateKey, AggregateTable, Status, StatusFields, StopReason, Tracepoint,
@@ -170,15 +169,7 @@ impl Tracing {
         check_conditions(architecture, &file.layout, &tracepoints)?;
         let (size, circular) = (file.settings.buffer_size, file.settings.circular);
         let buffer = Buffer::create(out, size, circular == Some(true), &first, order)?;
-        let mut experiment = Experiment::new(
-            Options {
-                format,
-                stamp: true,
-                registers: Registers::Asked,
-                unreadable: Unreadable::Missing,
-            },
-            buffer,
-        );
+        let mut experiment = Experiment::new(Options::of_recording(format), buffer);
         experiment.set_mechanism(Mechanism::Trap);
         experiment.set_register_layout(file.layout.clone());
         let bits = file

@@ -146,9 +146,7 @@ fn arm(
         patterns => patterns.iter().map(String::as_str).collect(),
     };
     let program = options.oversight.begin_at(process.id(), &locations)?;
-    let events = process
-        .set_up_call_events()
-        .map_err(RecordError::CallEvents)?;
+    let events = CallEvents::set_up(process).map_err(RecordError::CallEvents)?;
     let mut follower = Follower::new(Vec::new());
     if options.keeps_threads {
         follower.keep_threads();
@@ -270,7 +268,7 @@ impl Run {
             let Some(sites) = flow.functions.get_mut(hot.function).map(std::mem::take) else {
                 continue;
             };
-            self.process.remove_call_sites(&sites);
+            CallEvents::remove(&mut self.process, &sites);
             flow.take_traps_out(&mut self.process, &mut self.armed.left_out);
             flow.follower.switched_down(hot.function);
             if let Some(function) = flow.follower.functions().get(hot.function) {
@@ -311,7 +309,7 @@ impl Run {
             for sites in &mut self.armed.flow.functions {
                 let is_gone = |site: &mut Address| (from..to).contains(site);
                 let gone: Vec<Address> = sites.extract_if(.., is_gone).collect();
-                self.process.remove_call_sites(&gone);
+                CallEvents::remove(&mut self.process, &gone);
             }
         }
         let Some(mut plan) = plan else {
@@ -368,7 +366,7 @@ impl Run {
         // What comes from here on is after the end.
         let _priority = (!origin.is_started()).then(Priority::raise);
         if !has_ended {
-            process.leave_call_sites();
+            CallEvents::leave(&mut process);
         }
         let Armed {
             events, mut flow, ..
@@ -469,7 +467,7 @@ impl Flow {
         let wanted: Vec<(Address, SiteNumber)> = (sites.iter())
             .map(|(address, number, _)| (*address, *number))
             .collect();
-        let refused = process.insert_call_sites(events, &wanted);
+        let refused = events.insert(process, &wanted);
         let site_of: HashMap<SiteNumber, (Address, usize)> = (sites.iter())
             .map(|(address, number, function)| (*number, (*address, *function)))
             .collect();
@@ -516,10 +514,7 @@ impl Flow {
             if sites.contains(&earlier) {
                 return false;
             }
-            if process
-                .insert_call_sites(events, &[(earlier, site)])
-                .is_empty()
-            {
+            if events.insert(process, &[(earlier, site)]).is_empty() {
                 sites.retain(|known| *known != address);
                 sites.push(earlier);
                 self.follower.exits_early(site.index());
@@ -544,7 +539,7 @@ impl Flow {
             // For another site already.
             return;
         }
-        process.remove_call_sites(&sites);
+        CallEvents::remove(process, &sites);
         if let Some(function) = self.follower.functions().get(index) {
             left_out.add(&function.name, reason);
         }

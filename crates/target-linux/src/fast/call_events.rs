@@ -29,6 +29,92 @@ impl CallEvents {
         JUMPS as usize - 16
     };
 
+    /// Sets up memory for call events. What was set up for other pads is given up.
+    ///
+    /// # Errors
+    /// When the process cannot have it, or the machine has no `rdfsbase`, in words for the user.
+    pub fn set_up(process: &mut Process) -> Result<Self, String> {
+        if !Features::of_this_machine().fsgsbase {
+            return Err(
+                "calls are followed where programs may read their fs base: that takes Linux 5.9 and a processor of the \
+                 last ten years"
+                    .to_owned(),
+            );
+        }
+        // No pad makes frames: the memory is there for its journal and for the table of threads.
+        let sizes = SharedSizes {
+            cpus: 1,
+            ring_bytes: 4096,
+            frame_limit: 0,
+            tracepoints: 0,
+            variables: 0,
+            hold_bytes: 0,
+            count_bytes: 0,
+            when_full: WhenFull::Stop,
+        };
+        let layout = SharedLayout::new(sizes, 1).map_err(|error| error.to_string())?;
+        let memory = process.patcher().attend(layout)?;
+        let shared = process
+            .patcher()
+            .share_memory_partly(CallRings::SIZE, CallRings::BUSY)?;
+        let pad = CallPad::new(shared.address()).map_err(|error| error.to_string())?;
+        let (base, address) = (shared.as_ptr(), shared.address());
+        // SAFETY: the mapping has this size, starts at a page, and is kept by the last argument.
+        let rings = unsafe { CallRings::create(base, address, Box::new(shared)) };
+        let rings = Rc::new(RefCell::new(rings));
+        process
+            .tracee
+            .fast
+            .follow_calls(&process.tracee.threads, &rings);
+        Ok(Self {
+            rings,
+            pad,
+            _memory: memory,
+        })
+    }
+
+    /// Puts pads in that make call events, and gives the sites where none can be. All threads are stopped.
+    pub fn insert(
+        &self,
+        process: &mut Process,
+        sites: &[(Address, SiteNumber)],
+    ) -> Vec<SiteRefused> {
+        // The displacement of a jump may end in the bytes of the next one: higher ones come first, and none has to be made again.
+        let mut sites = sites.to_vec();
+        sites.sort_by_key(|(address, _)| std::cmp::Reverse(*address));
+        let mut refused = Vec::new();
+        for (address, site) in &sites {
+            if let Err(error) = process.insert_code(*address, self.pad.code(*site)) {
+                let reason = match error {
+                    TargetError::CannotInsert { reason, .. } => reason,
+                    TargetError::NotMapped(_) => NOT_MAPPED.to_owned(),
+                    other => other.to_string(),
+                };
+                refused.push(SiteRefused {
+                    site: *site,
+                    reason,
+                });
+            }
+        }
+        refused
+    }
+
+    /// Takes all pads out, and every thread out of them as far as can be: no event comes any more. All threads are stopped.
+    pub fn leave(process: &mut Process) {
+        process.tracee.remove_everything();
+        process.tracee.empty_pads();
+    }
+
+    /// Takes the pads out at these sites. All threads are stopped.
+    pub fn remove(process: &mut Process, sites: &[Address]) {
+        for site in sites {
+            // Memory that is gone needs no byte back.
+            let _ = process.patcher().take_jump_out(site.0);
+            let tracee = &mut process.tracee;
+            tracee.fast.forget_jump(&mut tracee.memory, site.0);
+        }
+    }
+
     /// Reads the events that are there, while the program runs.
     pub fn drain(&self, take: &mut dyn FnMut(ThreadEvents<'_>)) -> Drained {
         self.rings.borrow_mut().drain(take)
@@ -59,90 +145,4 @@ pub struct SiteRefused {
     pub site: SiteNumber,
     /// Why not, in words for the user.
     pub reason: String,
-}
-
-impl Process {
-    /// Sets up memory for call events. What was set up for other pads is given up.
-    ///
-    /// # Errors
-    /// When the process cannot have it, or the machine has no `rdfsbase`, in words for the user.
-    pub fn set_up_call_events(&mut self) -> Result<CallEvents, String> {
-        if !Features::of_this_machine().fsgsbase {
-            return Err(
-                "calls are followed where programs may read their fs base: that takes Linux 5.9 and a processor of the \
-                 last ten years"
-                    .to_owned(),
-            );
-        }
-        // No pad makes frames: the memory is there for its journal and for the table of threads.
-        let sizes = SharedSizes {
-            cpus: 1,
-            ring_bytes: 4096,
-            frame_limit: 0,
-            tracepoints: 0,
-            variables: 0,
-            hold_bytes: 0,
-            count_bytes: 0,
-            when_full: WhenFull::Stop,
-        };
-        let layout = SharedLayout::new(sizes, 1).map_err(|error| error.to_string())?;
-        let memory = self.patcher().attend(layout)?;
-        let shared = self
-            .patcher()
-            .share_memory_partly(CallRings::SIZE, CallRings::BUSY)?;
-        let pad = CallPad::new(shared.address()).map_err(|error| error.to_string())?;
-        let (base, address) = (shared.as_ptr(), shared.address());
-        // SAFETY: the mapping has this size, starts at a page, and is kept by the last argument.
-        let rings = unsafe { CallRings::create(base, address, Box::new(shared)) };
-        let rings = Rc::new(RefCell::new(rings));
-        self.tracee.fast.follow_calls(&self.tracee.threads, &rings);
-        Ok(CallEvents {
-            rings,
-            pad,
-            _memory: memory,
-        })
-    }
-
-    /// Puts pads in that make call events, and gives the sites where none can be. All threads are stopped.
-    pub fn insert_call_sites(
-        &mut self,
-        events: &CallEvents,
-        sites: &[(Address, SiteNumber)],
-    ) -> Vec<SiteRefused> {
-        // The displacement of a jump may end in the bytes of the next one: higher ones come first, and none has to be made again.
-        let mut sites = sites.to_vec();
-        sites.sort_by_key(|(address, _)| std::cmp::Reverse(*address));
-        let mut refused = Vec::new();
-        for (address, site) in &sites {
-            if let Err(error) = self.insert_code(*address, events.pad.code(*site)) {
-                let reason = match error {
-                    TargetError::CannotInsert { reason, .. } => reason,
-                    TargetError::NotMapped(_) => NOT_MAPPED.to_owned(),
-                    other => other.to_string(),
-                };
-                refused.push(SiteRefused {
-                    site: *site,
-                    reason,
-                });
-            }
-        }
-        refused
-    }
-
-    /// Takes all pads out, and every thread out of them as far as can be: no event comes any more. All threads are stopped.
-    pub fn leave_call_sites(&mut self) {
-        self.tracee.remove_everything();
-        self.tracee.empty_pads();
-    }
-
-    /// Takes the pads out at these sites. All threads are stopped.
-    pub fn remove_call_sites(&mut self, sites: &[Address]) {
-        for site in sites {
-            // Memory that is gone needs no byte back.
-            let _ = self.patcher().take_jump_out(site.0);
-            self.tracee
-                .fast
-                .forget_jump(&mut self.tracee.memory, site.0);
-        }
-    }
 }

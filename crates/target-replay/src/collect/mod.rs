@@ -15,7 +15,7 @@ use tracewire_agent_expr::verify;
 use tracewire_arch::{Register, RegisterLayout, StandardRegisters};
 use tracewire_experiment::{
     CircularStore, DefineError, Experiment, FrameStore, Hit, HitHandler, LinearStore, Missing,
-    Options, Registers, StartError, StoreError, Target, TargetError, Unreadable,
+    Options, StartError, StoreError, Target, TargetError,
 };
 use tracewire_model::{
     Action, Address, Aggregate, AggregateTable, CallPart, RegisterMask, RegisterNumber,
@@ -247,15 +247,10 @@ impl Run<'_> {
         store: S,
         into_bytes: impl Fn(S) -> Vec<u8>,
     ) -> Result<Row, CollectError> {
-        let options = Options {
-            format: FrameFormat {
-                byte_order: self.recorded.machine().byte_order(),
-                register_block_size: self.registers.size,
-            },
-            stamp: true,
-            registers: Registers::Asked,
-            unreadable: Unreadable::Missing,
-        };
+        let options = Options::of_recording(FrameFormat {
+            byte_order: self.recorded.machine().byte_order(),
+            register_block_size: self.registers.size,
+        });
         let mut experiment = Experiment::new(options, store);
         experiment.set_address_form(address_form(self.recorded.machine()));
         for variable in &self.request.variables {
