@@ -300,6 +300,17 @@ impl Tracee {
             // A thread that is gone tells of it by its exit.
             let _ = stopped.set_instruction_pointer(target);
         }
+        // Where there is no breakpoint any more, it passes now. When it comes again, with a new one there, that is a hit.
+        if signal == 0
+            && let Some((site, _)) = thread.repeated
+            && !self.breakpoints.has(site)
+            && !self.fast.has_jump(site)
+            && stopped
+                .registers()
+                .is_ok_and(|registers| registers.rip == site)
+        {
+            thread.repeated = None;
+        }
         if std::mem::take(&mut thread.rejoin_group_stop) {
             // It stops before it executes anything, and then says whether the group stop is still on.
             thread.interrupt_next();

@@ -152,13 +152,8 @@ fn hits_are_counted_exactly_while_the_tracepoint_is_in() {
                 let info = built.info();
                 let (hits, skipped, pauses) = told(&info);
                 let what = format!("{mechanism}, {threads}, {buffer:?}: {inside}, {perhaps}");
-                // A trap may miss the hit at which it goes or comes back (docs/promises.md).
-                let missed = match mechanism {
-                    "trap" => 2 * pauses.len() as u64,
-                    _ => 0,
-                };
                 assert!(
-                    (inside.saturating_sub(missed)..=inside + perhaps).contains(&hits),
+                    (inside..=inside + perhaps).contains(&hits),
                     "{what}: {hits}"
                 );
                 // A circular buffer gives up old frames.
