@@ -19,9 +19,9 @@ use tracewire_views::words;
 use crate::Answer;
 use crate::execution::analyze::{Part, TraceCalls};
 use crate::frames::FrameRange;
-use crate::look::{Shown, output};
 use crate::record::signals::{Signals, Watch};
 use crate::record::{say, warn};
+use crate::stdout::{Shown, output};
 
 pub const HELP: &str = "\
 Of an execution trace, counts are instructions: those of a function with all that it called, and its own. Functions are named by the \
@@ -383,7 +383,7 @@ fn show(arguments: &CallsArguments, report: &CallReport, least: u64) -> anyhow::
 fn list(
     arguments: &CallsArguments,
     report: &CallReport,
-    output: &mut crate::look::Output,
+    output: &mut crate::stdout::Output,
 ) -> anyhow::Result<()> {
     let nanoseconds = CallReport::nanoseconds;
     let name = |function: usize| report.tree.function(function).map_or("??", |f| &f.name);

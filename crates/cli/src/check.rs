@@ -12,7 +12,7 @@ use tracewire_views::words;
 use crate::Answer;
 use crate::execution::{self, Kind};
 use crate::progress::Progress;
-use crate::{look, open, several};
+use crate::{open, several, stdout};
 
 pub const HELP: &str = "\
 An error is damage or a contradiction, a warning what a reader should know. Exit status 1 when there is an error.
@@ -65,7 +65,7 @@ fn check_file(arguments: &CheckArguments, path: &Path, shown: &Path) -> anyhow::
     let progress = Progress::over_frames(shown, &file);
     let report = tracewire_diagnose::check(&file);
     drop(progress);
-    let mut output = look::output();
+    let mut output = stdout::output();
     for finding in &report.findings {
         if arguments.json {
             writeln!(output, "{}", json(finding))?;

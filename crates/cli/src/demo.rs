@@ -13,8 +13,8 @@ use tracewire_views::Program;
 
 use crate::Answer;
 use crate::arguments::DemoArguments;
-use crate::look::write_table;
 use crate::record::{Live, Request, quoted, run, say};
+use crate::show::write_table;
 
 /// The sample, compiled when this program was, with all its debug information.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracewire-demo"));

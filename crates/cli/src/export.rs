@@ -16,7 +16,7 @@ use tracewire_views::{Program, ProgramFiles, RunPart, words};
 
 use crate::convert::{ConvertArguments, into_place, is_stdout};
 use crate::progress::Progress;
-use crate::{Answer, look, open};
+use crate::{Answer, open, show};
 
 /// A trace file of the run.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub fn write(
             name: one.path.display().to_string(),
             process: one.process.map(|(process, _)| process),
             parent: one.process.and_then(|(_, parent)| parent),
-            origin: look::origin(&one.file),
+            origin: show::origin(&one.file),
             file: &one.file,
             program,
         })

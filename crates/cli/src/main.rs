@@ -16,12 +16,13 @@ mod debuginfod;
 mod demo;
 mod execution;
 mod export;
+mod find;
 mod follow;
 mod frames;
 mod gdbserver;
 mod in_order;
+mod info;
 mod list;
-mod look;
 mod open;
 mod output;
 mod packets;
@@ -41,6 +42,8 @@ mod selection;
 mod serve;
 mod several;
 mod shell;
+mod show;
+mod stdout;
 mod types;
 
 use std::process::ExitCode;
@@ -91,9 +94,9 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
     match arguments.command {
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { directory } => shell::manual(&directory),
-        Command::Info(arguments) => look::info(&arguments),
-        Command::Show(arguments) => look::show(&arguments),
-        Command::Find(arguments) => look::find(&arguments),
+        Command::Info(arguments) => info::info(&arguments),
+        Command::Show(arguments) => show::show(&arguments),
+        Command::Find(arguments) => find::find(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Repair(arguments) => repair::repair(&arguments),
         Command::Seal(arguments) => seal::seal(&arguments),

@@ -9,7 +9,7 @@ use serde_json::json;
 use tracewire_packets::log::{Direction, Explainer, LoggedPacket, packets};
 
 use crate::Answer;
-use crate::look;
+use crate::stdout;
 
 pub const HELP: &str = "\
 The log may be what GDB writes after `set debug remote 1`, or a --debug-log of ours. `<-` goes to the stub, `->` comes \
@@ -37,7 +37,7 @@ pub fn explain(arguments: &PacketsArguments) -> anyhow::Result<Answer> {
     let log = std::fs::read(&arguments.log)
         .with_context(|| format!("{} cannot be read", arguments.log.display()))?;
     let mut explainer = Explainer::default();
-    let mut output = look::output();
+    let mut output = stdout::output();
     let mut answer = Answer::No;
     for packet in packets(&log) {
         answer = Answer::Yes;

@@ -19,7 +19,7 @@ use tracewire_views::{Program, words};
 use crate::Answer;
 use crate::execution::{self, Kind, MemoryPlace, Source};
 use crate::progress::Progress;
-use crate::{look, open, output, several};
+use crate::{open, output, several, show};
 
 pub const HELP: &str = "\
 The page loads nothing and needs no other file: open it, print it, attach it to a ticket. It has what was asked, the hits over time, what \
@@ -129,7 +129,7 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<Answer> {
             name: named.name.clone(),
             process: named.process,
             parent: named.parent,
-            origin: look::origin(file),
+            origin: show::origin(file),
             file,
             program,
         })

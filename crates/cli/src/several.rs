@@ -13,8 +13,9 @@ use tracewire_views::{AggregateView, FrameRow, Info, Program, Viewer, by_time, t
 
 use crate::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
-use crate::look;
 use crate::open;
+use crate::show;
+use crate::stdout;
 
 /// How many rows are laid out together.
 const ROWS: usize = 1000;
@@ -39,7 +40,7 @@ pub fn parts_of(path: &Path) -> anyhow::Result<Option<Vec<Part>>> {
 
 /// `info` of a run.
 pub fn info(arguments: &InfoArguments, parts: &[Part]) -> anyhow::Result<Answer> {
-    let mut output = look::output();
+    let mut output = stdout::output();
     for (index, part) in parts.iter().enumerate() {
         let file = arguments.machine.trace_file(&part.path, &[])?;
         let info = Info::of(&file);
@@ -105,13 +106,13 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         .collect();
     let origin = opened
         .iter()
-        .filter_map(|(_, file, _)| look::origin(file))
+        .filter_map(|(_, file, _)| show::origin(file))
         .min();
-    let mut output = look::output_of(arguments.json);
+    let mut output = stdout::output_of(arguments.json);
     let descriptions = opened.iter().map(|(_, file, _)| file.description());
     let aggregates = AggregateView::of_all(descriptions, arguments.tracepoint);
     if arguments.aggregates {
-        look::write_aggregates(&mut output, &aggregates, arguments.json)?;
+        show::write_aggregates(&mut output, &aggregates, arguments.json)?;
         output.flush()?;
         return Ok(if aggregates.is_empty() {
             Answer::No
@@ -129,7 +130,7 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         }
         shown += 1;
         if arguments.json {
-            look::write_json(&mut output, &viewer.view(frame))?;
+            show::write_json(&mut output, &viewer.view(frame))?;
             continue;
         }
         rows.push(viewer.row(frame));
@@ -143,11 +144,11 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     if shown > 0 && !aggregates.is_empty() && !arguments.json {
         writeln!(output)?;
     }
-    look::write_aggregates(&mut output, &aggregates, arguments.json)?;
+    show::write_aggregates(&mut output, &aggregates, arguments.json)?;
     output.flush()?;
     if !arguments.json {
         let all = (opened.iter()).flat_map(|(_, file, _)| file.description().tracepoints());
-        look::tell_skipped(all, wanted);
+        show::report_skipped(all, wanted);
     }
     if shown == 0 && aggregates.is_empty() {
         message!("tracewire: no frame to show");

@@ -14,7 +14,7 @@ use tracewire_views::words;
 use super::open::{Opened, execution};
 use crate::Answer;
 use crate::frames::FrameRange;
-use crate::look::{Shown, output};
+use crate::stdout::{Shown, output};
 
 pub const PROFILE_HELP: &str = "\
 A function that calls itself counts once for the time it is on the stack.

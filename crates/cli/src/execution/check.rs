@@ -15,7 +15,7 @@ use tracewire_views::words;
 use super::open::{Source, elf_architecture};
 use crate::Answer;
 use crate::check::CheckArguments;
-use crate::look::output;
+use crate::stdout::output;
 
 /// The text of a trace; that of a compact form is made again.
 fn text(source: &Source) -> anyhow::Result<TraceText> {

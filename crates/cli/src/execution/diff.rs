@@ -12,7 +12,7 @@ use tracewire_views::words;
 
 use super::open::{Opened, execution};
 use crate::Answer;
-use crate::look::output;
+use crate::stdout::output;
 
 pub const HELP: &str = "\
 Instructions are put side by side by address, each cpu's by themselves; what they write must be the same, location by \

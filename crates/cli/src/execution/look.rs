@@ -14,18 +14,11 @@ use tracewire_model::Address;
 use tracewire_views::words;
 
 use super::open::{Opened, Source};
+use super::{FileKind, refuse_options};
 use crate::Answer;
 use crate::arguments::{CodePlace, FindArguments, InfoArguments, ShowArguments, tell_hexadecimal};
 use crate::frames::FrameRange;
-use crate::look::{output, output_of};
-
-/// Refuses arguments that are for trace files.
-fn refuse(given: &[(&str, bool)]) -> anyhow::Result<()> {
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => bail!("{name} is for trace files, and this is an execution trace"),
-        None => Ok(()),
-    }
-}
+use crate::stdout::{output, output_of};
 
 /// `info`.
 pub fn info(source: Source, arguments: &InfoArguments) -> anyhow::Result<Answer> {
@@ -66,12 +59,15 @@ pub fn parse_time(text: &str) -> Result<Time, String> {
 
 /// `show`.
 pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer> {
-    refuse(&[
-        ("--frame", arguments.frame.is_some()),
-        ("--tracepoint", arguments.tracepoint.is_some()),
-        ("--gdb", arguments.gdb),
-        ("--folded", arguments.folded),
-    ])?;
+    refuse_options(
+        &[
+            ("--frame", arguments.frame.is_some()),
+            ("--tracepoint", arguments.tracepoint.is_some()),
+            ("--gdb", arguments.gdb),
+            ("--folded", arguments.folded),
+        ],
+        FileKind::ExecutionTrace,
+    )?;
     let opened = source.open(&arguments.elf, arguments.machine)?;
     let recording = &opened.recording;
     let cpu = arguments.cpu.map(CpuNumber);
@@ -175,12 +171,15 @@ fn chosen(opened: &Opened, arguments: &ShowArguments) -> anyhow::Result<FrameRan
 
 /// `find`.
 pub fn find(source: Source, arguments: &FindArguments) -> anyhow::Result<Answer> {
-    refuse(&[
-        ("--tracepoint", arguments.tracepoint.is_some()),
-        ("--time", arguments.time.is_some()),
-        ("--thread", arguments.thread.is_some()),
-        ("--where", arguments.condition.is_some()),
-    ])?;
+    refuse_options(
+        &[
+            ("--tracepoint", arguments.tracepoint.is_some()),
+            ("--time", arguments.time.is_some()),
+            ("--thread", arguments.thread.is_some()),
+            ("--where", arguments.condition.is_some()),
+        ],
+        FileKind::ExecutionTrace,
+    )?;
     let opened = source.open(&arguments.elf, arguments.machine)?;
     let recording = &opened.recording;
     let searches = searches(&opened, arguments)?;

@@ -15,7 +15,7 @@ use super::look::registers_named;
 use super::open::execution;
 use super::place::{MemoryPlace, parse_place};
 use crate::Answer;
-use crate::look::output;
+use crate::stdout::output;
 
 pub const HELP: &str = "\
 Each line is an instruction that wrote or read any of the bytes, or wrote the register; with --json what it is and did. \

@@ -10,7 +10,7 @@ use tracewire_recorder::{Counters, Stop, StopHandle};
 use tracewire_tracefile::{GrowingFile, RunFolder};
 
 use crate::follow::{self, Followed, Form, Style};
-use crate::look;
+use crate::stdout;
 
 /// The counters of the processes of a run that have begun.
 #[derive(Clone, Debug, Default)]
@@ -135,7 +135,7 @@ impl Wanted {
         std::thread::Builder::new()
             .name("live".to_owned())
             .spawn(move || {
-                let mut output = look::output_of(style.form == Form::Json);
+                let mut output = stdout::output_of(style.form == Form::Json);
                 let counted =
                     || counters.with(|all| all.iter().map(|one| one.aggregates()).collect());
                 let shown = follow::follow(followed, &style, counted, &mut output);

@@ -1,0 +1,156 @@
+//! `find`: which frames are at a place, time or thread, or have a value.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use anyhow::Context as _;
+use tracewire_expr::ExpressionError;
+use tracewire_model::{Address, FrameNumber, ThreadId};
+use tracewire_tracefile::{Frame, Search};
+use tracewire_views::{Criteria, LineCriterion, Program, Viewer, words};
+
+use crate::Answer;
+use crate::arguments::{CodePlace, FindArguments, tell_hexadecimal};
+use crate::execution::{self, FileKind, Kind, refuse_options};
+use crate::open;
+use crate::progress::Progress;
+use crate::show::write_json;
+use crate::stdout::output_of;
+
+/// `find`.
+pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
+    let path = match execution::kind(&arguments.file)? {
+        Kind::Execution(source) => return execution::look::find(source, arguments),
+        Kind::TraceFile(path) => path,
+    };
+    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
+    refuse_options(
+        &[
+            ("--writes", arguments.writes.is_some()),
+            ("--reads", arguments.reads.is_some()),
+            ("--register", arguments.register.is_some()),
+            ("--before", arguments.before.is_some()),
+            ("--after", arguments.after.is_some()),
+            ("--last", arguments.last),
+        ],
+        FileKind::TraceFile,
+    )?;
+    let mut criteria = criteria(arguments)?;
+    let location = match &arguments.pc {
+        Some(CodePlace::Location(location)) => Some(location),
+        _ => None,
+    };
+    let symbols_wanted = arguments.json
+        || criteria.line.is_some()
+        || criteria.condition.is_some()
+        || location.is_some();
+    let program = if symbols_wanted || !arguments.elf.is_empty() {
+        open::program(&file, &arguments.elf, arguments.debuginfod)?
+    } else {
+        Program::default()
+    };
+    if let Some(line) = &criteria.line {
+        line.check(&program)?;
+    }
+    if let Some(location) = location {
+        if program.is_empty() {
+            anyhow::bail!("--pc {location} needs the program's symbols: name it with --elf");
+        }
+        let places = program.code_places(location);
+        criteria.places = Some(places.with_context(|| format!("--pc {location}"))?);
+    }
+    let viewer = Viewer::new(&file, &program);
+    let limit = if arguments.first { 1 } else { usize::MAX };
+    let mut output = output_of(arguments.json);
+    let at_once = std::io::stdout().is_terminal();
+    let progress = Progress::over_frames(&arguments.file, &file);
+    let mut answer = Answer::No;
+    let mut matches = criteria.find(&viewer, FrameNumber(arguments.from));
+    for frame in matches.by_ref().take(limit) {
+        let frame = frame?;
+        answer = Answer::Yes;
+        let _aside = at_once.then(|| progress.aside());
+        if arguments.json {
+            write_json(&mut output, &viewer.view(frame))?;
+        } else {
+            writeln!(output, "{}", frame.number())?;
+        }
+        if at_once {
+            output.flush()?;
+        }
+    }
+    output.flush()?;
+    drop(progress);
+    if answer == Answer::No {
+        explain_nothing(&viewer, &criteria, matches.unknown());
+        if let Some(CodePlace::Address {
+            address,
+            as_hexadecimal: Some(meant),
+        }) = arguments.pc
+            && file
+                .find(Search::ProgramCounter(Address(meant)), None)
+                .is_some()
+        {
+            tell_hexadecimal(address, meant);
+        }
+    }
+    Ok(answer)
+}
+
+/// Says so where nothing is found because no frame says what is looked for: a time, a thread or a cpu that was not
+/// collected; a condition that is `unknown` of all frames looked at, because a name is misspelt or not collected.
+fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria, unknown: Option<&ExpressionError>) {
+    for search in &criteria.searches {
+        let (tells, variable): (fn(&Frame<'_>) -> bool, _) = match search {
+            Search::Time { .. } => (|frame| frame.timestamp().is_some(), "trace_timestamp"),
+            Search::Thread(_) => (|frame| frame.thread().is_some(), "trace_thread"),
+            Search::Cpu(_) => (|frame| frame.cpu().is_some(), "trace_cpu"),
+            _ => continue,
+        };
+        if !viewer.file().frames().any(|frame| tells(&frame)) {
+            message!("tracewire: no frame has its ${variable}: it was not collected");
+        }
+    }
+    if let Some(reason) = unknown {
+        let shown = words::printable_lines(&reason.to_string());
+        message!(
+            "tracewire: --where could be worked out for none of the frames looked at: {shown}"
+        );
+    }
+}
+
+fn criteria(arguments: &FindArguments) -> anyhow::Result<Criteria> {
+    let mut criteria = Criteria {
+        condition: arguments.condition.clone(),
+        ..Criteria::default()
+    };
+    if let Some(CodePlace::Address { address, .. }) = arguments.pc {
+        let search = Search::ProgramCounter(Address(address));
+        criteria.searches.push(search);
+    }
+    for (bounds, outside) in [(&arguments.range, false), (&arguments.outside, true)] {
+        if let Some([a, b]) = bounds.as_deref() {
+            if a > b {
+                let name = if outside { "--outside" } else { "--range" };
+                anyhow::bail!("{name} {a:#x} {b:#x}: expected the lower address first");
+            }
+            criteria.range(*a, *b, outside);
+        }
+    }
+    if let Some(number) = arguments.tracepoint {
+        criteria.tracepoint(number);
+    }
+    if let Some(time) = &arguments.time {
+        let (start, end) = (*time.start(), *time.end());
+        criteria.searches.push(Search::Time { start, end });
+    }
+    if let Some(thread) = arguments.thread {
+        criteria.searches.push(Search::Thread(ThreadId(thread)));
+    }
+    if let Some(cpu) = arguments.cpu {
+        criteria.searches.push(Search::Cpu(cpu));
+    }
+    if let Some(line) = &arguments.line {
+        criteria.line = Some(LineCriterion::parse(line).context("--line")?);
+    }
+    Ok(criteria)
+}

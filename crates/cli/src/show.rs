@@ -1,0 +1,300 @@
+//! `show`: frames as tables, JSON lines or GDB commands.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write};
+use std::sync::Arc;
+
+use tracewire_debuginfo::TypeRules;
+use tracewire_model::{FrameNumber, Tracepoint};
+use tracewire_tracefile::{Frame, GrowingFile, RunFolder, TraceFile};
+use tracewire_views::{
+    AggregateView, FrameView, Program, Viewer, folded, gdb_commands, paused_tracepoints,
+    skipped_hits, table,
+};
+
+use crate::Answer;
+use crate::arguments::ShowArguments;
+use crate::execution::{self, FileKind, Kind, refuse_options};
+use crate::follow::{self, Followed, Form, Style};
+use crate::frames::FrameRange;
+use crate::in_order;
+use crate::open;
+use crate::progress::Progress;
+use crate::several;
+use crate::stdout::output_of;
+
+/// `show`.
+pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
+    if arguments.follow
+        && let Some(answer) = show_as_they_come(arguments)?
+    {
+        return Ok(answer);
+    }
+    if let Some(parts) = several::parts_of(&arguments.file)? {
+        return several::show(arguments, &parts);
+    }
+    let path = match execution::kind(&arguments.file)? {
+        Kind::Execution(source) => return execution::look::show(source, arguments),
+        Kind::TraceFile(path) => path,
+    };
+    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
+    refuse_options(
+        &[
+            ("--instruction", arguments.instruction.is_some()),
+            ("--time", arguments.time.is_some()),
+            ("--cpu", arguments.cpu.is_some()),
+            ("--memory", !arguments.memory.is_empty()),
+        ],
+        FileKind::TraceFile,
+    )?;
+    let mut output = output_of(arguments.json);
+    if arguments.gdb {
+        let path = std::path::absolute(&arguments.file)?;
+        let named: Result<Vec<_>, _> = arguments.elf.iter().map(std::path::absolute).collect();
+        write!(output, "{}", gdb_commands(&file, &path, &named?)?)?;
+        output.flush()?;
+        return Ok(Answer::Yes);
+    }
+    let range = arguments.frame.unwrap_or(FrameRange {
+        start: 0,
+        end: None,
+        single: false,
+    });
+    let frames = file.frame_count();
+    if range.single && range.start >= frames {
+        return Err(no_such_frame(range.start, &file));
+    }
+    let aggregates = AggregateView::of(file.description(), arguments.tracepoint);
+    if arguments.aggregates {
+        write_aggregates(&mut output, &aggregates, arguments.json)?;
+        output.flush()?;
+        return Ok(if aggregates.is_empty() {
+            Answer::No
+        } else {
+            Answer::Yes
+        });
+    }
+    // One frame, or some of them, are not the run.
+    let aggregates = match arguments.frame {
+        None if !arguments.folded => aggregates,
+        _ => Vec::new(),
+    };
+    let mut program = open::program(&file, &arguments.elf, arguments.debuginfod)?;
+    program.set_type_rules(&match arguments.raw {
+        true => Arc::new(TypeRules::none()),
+        false => arguments.types.rules()?,
+    });
+    let wanted = arguments.tracepoint;
+    let chosen = (range.start..range.end.unwrap_or(frames).min(frames))
+        .filter_map(|number| file.frame(FrameNumber(number)))
+        .filter(|frame| wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted));
+    let mut shown = 0_u64;
+    let progress = if std::io::stdout().is_terminal() {
+        Progress::default()
+    } else {
+        Progress::over_frames(&arguments.file, &file)
+    };
+    if arguments.folded {
+        shown = write_folded(&mut output, &file, program, chosen)?;
+        output.flush()?;
+        drop(progress);
+        if shown == 0 {
+            message!(
+                "tracewire: no frame has a stack: collect it with $stack in a list, or backtrace in a script"
+            );
+            return Ok(Answer::No);
+        }
+        return Ok(Answer::Yes);
+    }
+    if arguments.json {
+        let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
+            let mut text = Vec::with_capacity(numbers.len() << 10);
+            for frame in numbers
+                .iter()
+                .filter_map(|number| viewer.file().frame(*number))
+                // One that is asked for by its number is shown, whatever it is to a span.
+                .filter(|frame| range.single || viewer.is_listed(*frame))
+            {
+                write_json(&mut text, &viewer.view(frame))?;
+            }
+            Ok(text)
+        };
+        let write = |text: &[u8]| Ok(output.write_all(text)?);
+        shown = in_order::render(&file, program, chosen, &render, write)?;
+    } else if range.single {
+        let viewer = Viewer::new(&file, &program);
+        for frame in chosen {
+            table::write_frame(&mut output, &viewer.view(frame), origin(&file))?;
+            shown += 1;
+        }
+    } else {
+        shown = write_table(&mut output, &file, program, chosen)?;
+    }
+    if shown > 0 && !aggregates.is_empty() && !arguments.json {
+        writeln!(output)?;
+    }
+    write_aggregates(&mut output, &aggregates, arguments.json)?;
+    output.flush()?;
+    drop(progress);
+    if arguments.frame.is_none() && !arguments.json {
+        report_skipped(file.description().tracepoints(), wanted);
+    }
+    if shown == 0 && aggregates.is_empty() {
+        message!("tracewire: no frame to show: the file holds {frames}");
+        return Ok(if frames == 0 && range.start == 0 && wanted.is_none() {
+            Answer::Yes
+        } else {
+            Answer::No
+        });
+    }
+    Ok(Answer::Yes)
+}
+
+/// `show --follow`; `None` where no recorder writes the file.
+fn show_as_they_come(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>> {
+    let followed = match RunFolder::open(&arguments.file)? {
+        Some(run) if run.is_written()? => Followed::Run(run),
+        Some(_) => return Ok(None),
+        None => match GrowingFile::open(&arguments.file)? {
+            Some(growing) => Followed::File(Box::new(growing)),
+            None => return Ok(None),
+        },
+    };
+    let rules = match arguments.raw {
+        true => Arc::new(TypeRules::none()),
+        false => arguments.types.rules()?,
+    };
+    let form = if arguments.json {
+        Form::Json
+    } else {
+        Form::Table
+    };
+    let style = Style {
+        form,
+        rules,
+        elf: arguments.elf.clone(),
+        tracepoint: arguments.tracepoint,
+    };
+    let shown = follow::follow(followed, &style, Vec::new, &mut output_of(arguments.json))?;
+    Ok(Some(if shown > 0 { Answer::Yes } else { Answer::No }))
+}
+
+/// Says how many hits made no frame, and which tracepoints were out of the program at times: of one tracepoint, or of all.
+pub fn report_skipped<'t>(
+    tracepoints: impl IntoIterator<Item = &'t Tracepoint>,
+    wanted: Option<i32>,
+) {
+    let tracepoints: Vec<&Tracepoint> = (tracepoints.into_iter())
+        .filter(|one| wanted.is_none_or(|wanted| one.definition.number.0 == wanted))
+        .collect();
+    for one in skipped_hits(tracepoints.iter().copied()) {
+        message!("tracewire: {one}");
+    }
+    for one in paused_tracepoints(tracepoints) {
+        message!("tracewire: {one}");
+    }
+}
+
+/// Writes the stacks of frames, each once and how many frames have it, and gives how many stacks there were.
+fn write_folded<'a>(
+    output: &mut impl Write,
+    file: &'a TraceFile,
+    program: Program,
+    frames: impl Iterator<Item = Frame<'a>>,
+) -> anyhow::Result<u64> {
+    let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
+        let frames = numbers
+            .iter()
+            .filter_map(|number| viewer.file().frame(*number));
+        let stacks = frames.filter_map(|frame| viewer.stack(frame));
+        let lines = stacks.map(|stack| folded(&stack) + "\n");
+        Ok(lines.collect::<String>().into_bytes())
+    };
+    let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    in_order::render(file, program, frames, &render, |text| {
+        for line in text
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            match counts.get_mut(line) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(line.to_vec(), 1)),
+            }
+        }
+        Ok(())
+    })?;
+    for (line, count) in &counts {
+        output.write_all(line)?;
+        writeln!(output, " {count}")?;
+    }
+    Ok(counts.len() as u64)
+}
+
+/// Writes frames as tables, and gives how many there were.
+pub fn write_table<'a>(
+    output: &mut impl Write,
+    file: &'a TraceFile,
+    program: Program,
+    frames: impl Iterator<Item = Frame<'a>>,
+) -> anyhow::Result<u64> {
+    let origin = origin(file);
+    let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
+        let frames = numbers
+            .iter()
+            .filter_map(|number| viewer.file().frame(*number));
+        let frames = frames.filter(|frame| viewer.is_listed(*frame));
+        let rows: Vec<_> = frames.map(|frame| viewer.row(frame)).collect();
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(table::frames(&rows, origin).into_bytes())
+    };
+    in_order::render(file, program, frames, &render, |text| {
+        Ok(output.write_all(text)?)
+    })
+}
+
+/// Writes a frame as a JSON object, in a line.
+pub fn write_json(output: &mut impl Write, view: &FrameView) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *output, view).map_err(std::io::Error::from)?;
+    output.write_all(b"\n")
+}
+
+/// Writes aggregates, as tables or as a line a row.
+pub fn write_aggregates(
+    output: &mut impl Write,
+    views: &[AggregateView],
+    json: bool,
+) -> std::io::Result<()> {
+    if !json {
+        return write!(output, "{}", table::aggregates(views));
+    }
+    for row in views.iter().flat_map(AggregateView::json) {
+        serde_json::to_writer(&mut *output, &row).map_err(std::io::Error::from)?;
+        output.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// What the tables' times count from: the start of the run where the frames' clock is the status line's, else the
+/// first frame's time.
+pub fn origin(file: &TraceFile) -> Option<u64> {
+    let first = file.frames().find_map(|frame| frame.timestamp())?;
+    let start = file
+        .description()
+        .status()
+        .and_then(|status| status.fields.start_time);
+    // More than a year apart means another clock.
+    let same_clock = |start: &u64| first.abs_diff(*start) < 366 * 86_400 * 1_000_000;
+    start.filter(same_clock).or(Some(first))
+}
+
+fn no_such_frame(number: u64, file: &TraceFile) -> anyhow::Error {
+    match file.frame_count() {
+        0 => anyhow::anyhow!("there is no frame {number}: the file holds none"),
+        frames => anyhow::anyhow!(
+            "there is no frame {number}: the file holds {frames}, numbered from 0 to {}",
+            frames - 1
+        ),
+    }
+}

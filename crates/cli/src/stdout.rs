@@ -1,0 +1,39 @@
+//! Standard output, with colours for a terminal.
+
+use std::io::{BufWriter, Write};
+
+use tracewire_views::words;
+
+/// Standard output, buffered.
+pub type Output = BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>>;
+
+/// Standard output, with colours where a person sees them.
+pub fn output() -> Output {
+    let stdout = anstream::stdout().lock();
+    BufWriter::with_capacity(1 << 16, stdout)
+}
+
+/// As [`output`], or for JSON, which has no colours that would have to be looked for and taken out.
+pub fn output_of(json: bool) -> Output {
+    if !json {
+        return output();
+    }
+    let stdout = anstream::AutoStream::always_ansi(std::io::stdout().lock());
+    BufWriter::with_capacity(1 << 16, stdout)
+}
+
+/// Writes lines on, with the control characters in them shown and not sent.
+pub struct Shown<'o>(pub &'o mut Output);
+
+impl Write for Shown<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let shown = words::printable_lines(&text);
+        self.0.write_all(shown.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
