@@ -38,6 +38,7 @@
 //! that reads nothing with a limit, and closes one that does not begin as the protocol does.
 #![deny(missing_docs)]
 
+mod acceptor;
 mod access;
 mod answers;
 pub mod fake;
@@ -45,7 +46,7 @@ mod handshake;
 pub mod live;
 mod log;
 pub mod proxy;
-mod reception;
+
 pub mod replay;
 pub mod saved;
 mod serve;
@@ -58,7 +59,7 @@ mod transport;
 pub use access::{Token, TokenError};
 pub use log::SessionLog;
 pub use serve::{Clients, serve_saved};
-pub use session::{Answer, Ended, PACKET_SIZE, Responder, Unasked, run};
+pub use session::{Answer, Ended, PACKET_SIZE, Responder, Unsolicited, run};
 pub use stub::{NoTracepoints, Stepped, Stub, StubTarget};
 pub use trace::SaveFolder;
 pub use transport::{Listener, Transport};

@@ -28,20 +28,20 @@ pub trait Responder {
     /// The client has asked for what runs to be stopped, between two packets.
     fn interrupted(&mut self) {}
 
-    /// Called when the client has sent nothing that could be read: waits for something to tell it unasked.
-    fn unasked(&mut self) -> Unasked {
-        Unasked::Nothing
+    /// Called when no input of the client is left: waits for something to send without a request.
+    fn unsolicited(&mut self) -> Unsolicited {
+        Unsolicited::Nothing
     }
 }
 
-/// What a client is told without having asked.
+/// What a session sends without a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Unasked {
-    /// This.
+pub enum Unsolicited {
+    /// A notification.
     Notification(Notification),
-    /// It may have sent something meanwhile.
+    /// Nothing yet: the client may have sent something.
     Interrupted,
-    /// Nothing, before it sends something.
+    /// Nothing before the client's next packet.
     Nothing,
 }
 
@@ -131,10 +131,10 @@ pub(crate) fn run_on<T: Read + Write>(
     let mut buffer = vec![0; READ];
     loop {
         while !has_sent(transport) {
-            let notification = match responder.unasked() {
-                Unasked::Notification(notification) => notification,
-                Unasked::Interrupted => continue,
-                Unasked::Nothing => break,
+            let notification = match responder.unsolicited() {
+                Unsolicited::Notification(notification) => notification,
+                Unsolicited::Interrupted => continue,
+                Unsolicited::Nothing => break,
             };
             session.notify(&notification);
             if !session.write(transport)? {

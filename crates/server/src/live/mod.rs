@@ -45,9 +45,9 @@ pub use dialect::DisabledPackets;
 pub use program::LiveProgram;
 pub use shutdown::ShutdownHandle;
 
+use crate::acceptor::{AcceptedClient, Acceptor};
 use crate::handshake::Admission;
 use crate::log::SessionLog;
-use crate::reception::{Received, Reception};
 use crate::serve::Clients;
 use crate::session::{Ended, run_on};
 use crate::trace::buffer;
@@ -84,20 +84,20 @@ pub fn serve(
         features: dialect::announced(),
         hint: String::new(),
     });
-    let mut reception = Reception::new(listener, admission);
+    let mut acceptor = Acceptor::new(listener, admission);
     loop {
-        reception.hint(|| program.hint());
+        acceptor.hint(|| program.hint());
         let received = if unattended {
-            receive_while_running(&mut reception, program)
+            receive_while_running(&mut acceptor, program)
         } else {
-            reception.receive()
+            acceptor.accept()
         };
         if program.shutdown.is_over() {
             return Ok(());
         }
-        let Received {
+        let AcceptedClient {
             transport,
-            said,
+            input,
             opening,
         } = received?;
         program.shutdown.serves(Some(&transport))?;
@@ -108,7 +108,7 @@ pub fn serve(
         program.launcher.hide(unseen);
         let ended = {
             let (interrupter, attention) = (program.interrupter(), program.attention.clone());
-            let mut client = Client::new(transport, &said, interrupter, attention)?;
+            let mut client = Client::new(transport, &input, interrupter, attention)?;
             run_on(&mut client, Client::has_sent, program, log, opening)
         };
         program.shutdown.serves(None)?;
@@ -134,14 +134,14 @@ pub fn serve(
 
 /// Lets the programs run until there is a client.
 fn receive_while_running(
-    reception: &mut Reception<'_>,
+    acceptor: &mut Acceptor<'_>,
     program: &mut LiveProgram,
-) -> io::Result<Received> {
+) -> io::Result<AcceptedClient> {
     let interrupter = program.interrupter();
     let is_received = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let receiving = scope.spawn(|| {
-            let received = reception.receive();
+            let received = acceptor.accept();
             is_received.store(true, Ordering::Release);
             interrupter.interrupt();
             received

@@ -10,7 +10,7 @@ use tracewire_target_linux::TraceesEvent;
 
 use super::program::LiveProgram;
 use super::run::News;
-use crate::session::Unasked;
+use crate::session::Unsolicited;
 
 /// Whether the mode is on, and what the client has not taken note of yet.
 #[derive(Debug, Default)]
@@ -185,26 +185,26 @@ impl LiveProgram {
     }
 
     /// Waits for something that the client is to be told of.
-    pub(super) fn await_news(&mut self) -> Unasked {
+    pub(super) fn await_news(&mut self) -> Unsolicited {
         while self.non_stop.on {
             if self.non_stop.first == First::Unknown
                 && let Some(reply) = self.first_in_queue()
             {
                 self.non_stop.first = First::Reported;
-                return Unasked::Notification(Notification::Stop(reply));
+                return Unsolicited::Notification(Notification::Stop(reply));
             }
             if !self.inferiors.tracees.any_runs() {
-                return Unasked::Nothing;
+                return Unsolicited::Nothing;
             }
             match self.await_event() {
                 Ok(TraceesEvent::Interrupted) => {
                     if self.attention.stop_is_wanted() {
                         self.interrupt_current();
                     }
-                    return Unasked::Interrupted;
+                    return Unsolicited::Interrupted;
                 }
                 Ok(TraceesEvent::NothingRuns) if !self.dialect.reports_none_resumed() => {
-                    return Unasked::Nothing;
+                    return Unsolicited::Nothing;
                 }
                 Ok(happened) => {
                     if let TraceesEvent::In(process, event) = happened {
@@ -213,10 +213,10 @@ impl LiveProgram {
                     let news = self.news(happened);
                     self.non_stop.queue.push_back(news);
                 }
-                Err(_) => return Unasked::Nothing,
+                Err(_) => return Unsolicited::Nothing,
             }
         }
-        Unasked::Nothing
+        Unsolicited::Nothing
     }
 
     /// Sends the selected process what the terminal's interrupt key does.

@@ -26,7 +26,7 @@ use super::signals;
 use super::stops::Stops;
 use super::tracing::Tracing;
 use crate::answers::{FAILED, respond};
-use crate::session::{Answer, Responder, Unasked};
+use crate::session::{Answer, Responder, Unsolicited};
 use crate::trace::{SaveFolder, TraceMachine};
 
 /// The processes that are debugged, and a trace experiment on one of them.
@@ -291,7 +291,7 @@ impl Responder for LiveProgram {
         }
     }
 
-    fn unasked(&mut self) -> Unasked {
+    fn unsolicited(&mut self) -> Unsolicited {
         self.await_news()
     }
 

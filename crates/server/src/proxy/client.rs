@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use tracewire_packets::frame::{Connection, Received as Message};
 use tracewire_packets::{Failure, Reply, Request};
 
-use crate::reception::Received;
+use crate::acceptor::AcceptedClient;
 use crate::transport::Transport;
 
 /// How much is read at once.
@@ -29,7 +29,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(received: Received) -> Self {
+    pub(super) fn new(received: AcceptedClient) -> Self {
         let mut client = Self {
             transport: received.transport,
             connection: received.opening.connection,
@@ -38,7 +38,7 @@ impl Client {
             gone: false,
             earlier: received.opening.requests,
         };
-        client.take(&received.said);
+        client.take(&received.input);
         client.take(&received.opening.input);
         client
     }

@@ -27,9 +27,9 @@ use tracewire_model::StopReason;
 use tracewire_packets::ThreadSelector;
 use tracewire_target_remote::{RemoteError, RemoteTarget, Stub};
 
+use crate::acceptor::Acceptor;
 use crate::handshake::Admission;
 use crate::log::SessionLog;
-use crate::reception::Reception;
 use crate::serve::Clients;
 use crate::session::Ended;
 use crate::trace::{SaveFolder, Trace, TraceMachine};
@@ -197,12 +197,12 @@ pub fn serve(
         features: features::merged(proxy.stub().features(), proxy.trace.is_some()),
         hint: "You are let in. In GDB: attach 1\n".to_owned(),
     });
-    let mut reception = Reception::new(listener, admission);
+    let mut acceptor = Acceptor::new(listener, admission);
     loop {
         let received = if proxy.running.is_some() {
-            unattended::receive(&mut reception, proxy)?
+            unattended::receive(&mut acceptor, proxy)?
         } else {
-            reception.receive()?
+            acceptor.accept()?
         };
         if proxy.running.is_some()
             && let Err(error) = proxy.stop_program()

@@ -8,14 +8,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracewire_target_remote::RemoteError;
 
 use super::Proxy;
-use crate::reception::{Received, Reception};
+use crate::acceptor::{AcceptedClient, Acceptor};
 
 /// Lets the program run until there is a client.
-pub(super) fn receive(reception: &mut Reception<'_>, proxy: &mut Proxy) -> io::Result<Received> {
+pub(super) fn receive(
+    acceptor: &mut Acceptor<'_>,
+    proxy: &mut Proxy,
+) -> io::Result<AcceptedClient> {
     let (ours, theirs) = UnixStream::pair()?;
     std::thread::scope(|scope| {
         let receiving = scope.spawn(move || {
-            let received = reception.receive();
+            let received = acceptor.accept();
             // Its end is what the other side waits for.
             drop(theirs);
             received
