@@ -56,13 +56,17 @@ impl RunPads {
         self.past_dropped = 0;
     }
 
+    /// Whether there are pads, or why there are none; nothing before they are set up.
+    fn state(&self) -> Option<Result<(), String>> {
+        match (&self.pads, &self.refusal) {
+            (Some(_), _) => Some(Ok(())),
+            (None, Some(refusal)) => Some(Err(refusal.clone())),
+            (None, None) => None,
+        }
+    }
+
     fn set_up(&mut self, target: &mut dyn PadTarget, needs: &PadNeeds) -> Result<(), String> {
-        if self.pads.is_some() {
-            return Ok(());
-        }
-        if let Some(refusal) = &self.refusal {
-            return Err(refusal.clone());
-        }
+        debug_assert!(self.pads.is_none(), "they are set up once");
         let made = target.set_up_pads(needs);
         fail_point!("pads/shared");
         let pads = made.inspect_err(|refusal| self.refusal = Some(refusal.clone()))?;
@@ -249,6 +253,10 @@ impl<S: FrameStore> Experiment<S> {
     fn set_up_pads(&mut self, target: &mut dyn Target) -> Result<(), String> {
         if self.pads.get().is_some_and(Pads::is_gone) {
             self.give_pads_up();
+        }
+        // What they need is a question to all tracepoints, and this is done for each.
+        if let Some(state) = self.pads.state() {
+            return state;
         }
         let needs = PadNeeds {
             buffer: self.store.size(),
