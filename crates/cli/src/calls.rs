@@ -332,19 +332,19 @@ fn summary(report: &CallReport) {
     if report.lost > 0 {
         warn(format_args!(
             "{} lost: the tree has fewer calls than there were; fewer functions, or a lower --hot, lose fewer",
-            words::count(report.lost, "event was")
+            words::count(report.lost, "event")
         ));
     }
     if report.threads_without_ring > 0 {
         warn(format_args!(
             "{} not followed: there were too many at once",
-            words::count(report.threads_without_ring, "thread was")
+            words::count(report.threads_without_ring, "thread")
         ));
     }
     if report.unlisted > 0 {
         warn(format_args!(
             "{} not listed: name a function after --list",
-            words::count(report.unlisted, "call is")
+            words::count(report.unlisted, "call")
         ));
     }
 }
