@@ -1,7 +1,7 @@
 /* What the programs of the soak have in common.
 
-   Each shares a file with the soak: word 0 is the wish to end, word 1 what is wrong, word 2 whether it works, and from word 16 on
-   there are LANES counters. A lane belongs to whatever calls `site` one call after the other; each call has the next number
+   Each shares a file with the soak: word 0 is the wish to end, word 1 what is wrong, word 2 whether it works, word 3 how many
+   calls were interrupted, and from word 16 on there are LANES counters. A lane belongs to whatever calls `site` one call after the other; each call has the next number
    of its lane, so that a frame that is missing shows as a gap. */
 
 #ifndef PROGRAM_H
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LANES = 256, END = 0, WRONG = 1, WORKS = 2, COUNTERS = 16 };
+enum { LANES = 256, END = 0, WRONG = 1, WORKS = 2, INTERRUPTED = 3, COUNTERS = 16 };
 
 static volatile long *shared;
 static long calls;

@@ -68,6 +68,8 @@
 //!   the program dies when it loads a library after the tracer was killed. A program that handles `SIGURG` can get one
 //!   if the tracer is killed while a thread changes the libraries.
 //! - Debug registers stay in the same case, with the same end.
+//! - A waiting call that Linux fails with `EINTR` for a mere stop is started again as soon as the stop is reported. If this process is
+//!   killed by `SIGKILL` between the two, the call fails with `EINTR`: at most one call of a thread for each such kill.
 //! - The program sees breakpoints where it reads its own code.
 //! - A thread that blocks or ignores `SIGTRAP` finds it unblocked after a hit, and its handler for it
 //!   gone: the kernel forces the signal. Steps avoid this, breakpoints cannot.
@@ -122,6 +124,7 @@ mod signal;
 mod signal_info;
 mod slots;
 mod spawn;
+mod staged_page;
 mod step;
 mod stop_all;
 mod stop_times;

@@ -35,6 +35,8 @@ pub struct Tally {
     pub ended: u64,
     pub killed: u64,
     pub rescued: u64,
+    /// System calls that failed with `EINTR` because a tracer was killed.
+    pub interrupted: u64,
     pub frames: u64,
     pub lost: u64,
     pub usage: Usage,
@@ -48,6 +50,7 @@ impl Tally {
         self.ended += other.ended;
         self.killed += other.killed;
         self.rescued += other.rescued;
+        self.interrupted += other.interrupted;
         self.frames += other.frames;
         self.lost += other.lost;
         self.usage = self.usage.most(other.usage);
@@ -204,14 +207,20 @@ impl Life<'_> {
             until(LIMIT, || shared.works())?,
             "the program does not begin"
         );
-        let mut was_killed = false;
+        let mut kills = 0;
         for act in 0..1 + self.random.below(4) {
             let ending = self.ending();
-            was_killed |= ending.kills();
+            kills += u64::from(ending.kills());
             self.act(act, &mut program, ending)?;
             if let Some(line) = shared.wrong()? {
                 bail!("the program found something wrong in line {line} after {ending:?}");
             }
+            // The kernel leaves a tracer a moment in which its kill shows.
+            let interrupted = shared.interrupted()?;
+            ensure!(
+                interrupted <= kills,
+                "{interrupted} system calls were interrupted by {kills} kills, the last {ending:?}"
+            );
             if let Some(status) = program.ended()? {
                 bail!(
                     "the program ended by {} after {ending:?}: {}",
@@ -220,11 +229,12 @@ impl Life<'_> {
                 );
             }
             // Pads stay where a thread may come back to one.
-            if !was_killed && !self.subject.keeps_pads {
+            if kills == 0 && !self.subject.keeps_pads {
                 let left = traces_left(program.id());
                 ensure!(left.is_empty(), "left in the program: {left:?}");
             }
         }
+        self.tally.interrupted += shared.interrupted()?;
         shared.end()?;
         let Some(status) = program.wait(LIMIT)? else {
             return Err(self.hangs("the program", &[program.id()]));

@@ -219,8 +219,8 @@ impl Soak<'_> {
             }
             let tally = &found.tally;
             println!(
-                "{:.1} min: {} programs; recordings: {} started, {} let go, {} ended by a signal, {} killed ({} rescued); \
-                 {} frames, {} lost and counted; at most {} MiB and {} descriptors; {} faults",
+                "{:.1} min: {} programs; recordings: {} started, {} let go, {} ended by a signal, {} killed ({} rescued, {} system calls \
+                 interrupted); {} frames, {} lost and counted; at most {} MiB and {} descriptors; {} faults",
                 begun.elapsed().as_secs_f64() / 60.0,
                 tally.programs,
                 tally.started,
@@ -228,6 +228,7 @@ impl Soak<'_> {
                 tally.ended,
                 tally.killed,
                 tally.rescued,
+                tally.interrupted,
                 tally.frames,
                 tally.lost,
                 tally.usage.memory >> 10,

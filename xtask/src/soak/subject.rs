@@ -181,6 +181,11 @@ impl Shared {
         Ok(self.word(2)? == 2)
     }
 
+    /// How many waiting system calls failed with `EINTR`.
+    pub fn interrupted(&self) -> Result<u64> {
+        self.word(3)
+    }
+
     /// How many calls there have been.
     pub fn calls(&self) -> Result<u64> {
         let lanes = Self::COUNTERS..Self::COUNTERS + Self::LANES;
