@@ -9,7 +9,8 @@ use std::os::unix::fs::FileExt;
 use tracewire_experiment::MemoryRead;
 use tracewire_fail_point::fail_point;
 
-use crate::ptrace::Tid;
+use crate::ptrace::{PAGE_SIZE, Tid};
+use crate::staged_page::StagedPage;
 
 /// The most vectors that the kernel takes in one call.
 const MAX_VECTORS: usize = 1024;
@@ -21,6 +22,8 @@ pub(crate) struct Memory {
     file: File,
     /// The bytes that stood where ours stand now, by their address.
     displaced: BTreeMap<u64, u8>,
+    /// The page of code that is being changed, until it is written.
+    staged: Option<StagedPage>,
     batch: Batch,
 }
 
@@ -35,6 +38,7 @@ impl Memory {
         Ok(Self {
             file,
             displaced: BTreeMap::new(),
+            staged: None,
             batch: Batch::default(),
         })
     }
@@ -48,6 +52,7 @@ impl Memory {
         pieces: &mut [MemoryRead],
         word: Option<(u64, &mut u32)>,
     ) {
+        debug_assert!(self.staged.is_none(), "the program has not all of its pads");
         let mut batch = std::mem::take(&mut self.batch);
         batch.group(pieces);
         let mut word = word;
@@ -136,9 +141,22 @@ impl Memory {
         filled
     }
 
-    /// Reads as many of the bytes as there are, ours where they stand, and tells how many.
+    /// Reads bytes as they are in the process, ours included, and returns how many there are.
     pub(crate) fn read_present(&self, address: u64, bytes: &mut [u8]) -> usize {
         self.read_forced(address, bytes)
+    }
+
+    /// Reads bytes as they are in the process, and gives the program's own beside them.
+    pub(crate) fn read_both<const N: usize>(
+        &self,
+        address: u64,
+        present: &mut [u8; N],
+        original: &mut [u8; N],
+    ) -> usize {
+        let filled = self.read_forced(address, present);
+        *original = *present;
+        self.hide(address, original);
+        filled
     }
 
     /// Reads exactly `N` bytes.
@@ -177,6 +195,68 @@ impl Memory {
         self.file.write_all_at(bytes, address)
     }
 
+    /// Lets the changes to a page of code wait until [`write_staged`](Self::write_staged), which makes them with one write. Its jumps may
+    /// not be needed before: no thread runs, and none is moved to a pad.
+    ///
+    /// # Errors
+    /// When the page cannot be read or written: then nothing waits.
+    pub(crate) fn stage(&mut self, page: u64) -> io::Result<()> {
+        if self
+            .staged
+            .as_ref()
+            .is_some_and(|staged| staged.is_at(page))
+        {
+            return Ok(());
+        }
+        self.write_staged()?;
+        let mut bytes = vec![0; PAGE_SIZE as usize];
+        if self.read_forced(page, &mut bytes) < bytes.len() {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        // A page that takes a byte takes all: what waits is not refused later.
+        self.write(page, bytes.get(..1).unwrap_or_default())?;
+        self.staged = Some(StagedPage::new(page, bytes));
+        Ok(())
+    }
+
+    /// Writes what waits: what jumps lead to first.
+    ///
+    /// # Errors
+    /// When it cannot be written, because the process has ended.
+    pub(crate) fn write_staged(&mut self) -> io::Result<()> {
+        let Some(staged) = self.staged.take() else {
+            return Ok(());
+        };
+        for (address, bytes) in staged.writes() {
+            self.write(address, bytes)?;
+            fail_point!("stage/written");
+        }
+        Ok(())
+    }
+
+    /// Writes bytes that a jump is to lead to, before the jump.
+    pub(crate) fn write_target(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.staged {
+            Some(staged) => {
+                staged.write_ahead(address, bytes);
+                Ok(())
+            }
+            None => self.write(address, bytes),
+        }
+    }
+
+    /// Writes bytes over the program's code.
+    fn write_code(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some(staged) = &mut self.staged {
+            if staged.write(address, bytes).is_some() {
+                return Ok(());
+            }
+            // Jumps of another page may be made of the bytes of this one, or lead to what waits.
+            self.write_staged()?;
+        }
+        self.write(address, bytes)
+    }
+
     /// Writes bytes as the program's own: where a byte of ours stands, it stays, over the new one.
     pub(crate) fn write_through(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let mut shown = bytes.to_vec();
@@ -188,7 +268,7 @@ impl Memory {
                 }
             }
         }
-        self.write(address, &shown)?;
+        self.write_code(address, &shown)?;
         for (byte, place) in bytes.iter().zip(address..) {
             if let Some(original) = self.displaced.get_mut(&place) {
                 *original = *byte;
@@ -202,7 +282,7 @@ impl Memory {
         let [original] = self
             .read_array::<1>(address)
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
-        self.write(address, &[byte])?;
+        self.write_code(address, &[byte])?;
         self.displaced.insert(address, original);
         Ok(original)
     }
@@ -215,14 +295,17 @@ impl Memory {
         Ok(())
     }
 
-    /// Puts bytes of ours over the program's, with one write; none of them is covered yet.
-    pub(crate) fn cover_all(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut original = vec![0; bytes.len()];
-        if self.read(address, &mut original) < original.len() {
-            return Err(io::Error::from_raw_os_error(libc::EIO));
-        }
-        self.write(address, bytes)?;
-        self.displaced.extend((address..).zip(original));
+    /// Puts bytes of ours over the program's, with one write. None of them is covered yet; `original` is what is there.
+    pub(crate) fn cover_all(
+        &mut self,
+        address: u64,
+        original: &[u8],
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        debug_assert_eq!(original.len(), bytes.len(), "each byte covers one");
+        self.write_code(address, bytes)?;
+        self.displaced
+            .extend((address..).zip(original.iter().copied()));
         fail_point!("patch/covered");
         Ok(())
     }
@@ -231,7 +314,7 @@ impl Memory {
     pub(crate) fn uncover_all(&mut self, addresses: Range<u64>) -> io::Result<()> {
         let covered = self.displaced.range(addresses.clone());
         let original: Vec<u8> = covered.map(|(_, byte)| *byte).collect();
-        self.write(addresses.start, &original)?;
+        self.write_code(addresses.start, &original)?;
         fail_point!("patch/uncovered");
         for address in addresses {
             self.displaced.remove(&address);
@@ -241,8 +324,8 @@ impl Memory {
 
     /// Gives a covered byte back.
     pub(crate) fn uncover(&mut self, address: u64) -> io::Result<()> {
-        if let Some(original) = self.displaced.get(&address) {
-            self.write(address, &[*original])?;
+        if let Some(original) = self.displaced.get(&address).copied() {
+            self.write_code(address, &[original])?;
             self.displaced.remove(&address);
         }
         Ok(())
@@ -274,6 +357,10 @@ impl Memory {
 
     /// Reads through `/proc`, which also reads what the program itself may not.
     fn read_forced(&self, address: u64, bytes: &mut [u8]) -> usize {
+        let staged = self.staged.as_ref();
+        if staged.is_some_and(|staged| staged.read(address, bytes).is_some()) {
+            return bytes.len();
+        }
         let mut filled = 0;
         while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match self.file.read_at(rest, address.wrapping_add(filled as u64)) {
@@ -282,6 +369,9 @@ impl Memory {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
+        }
+        if let Some(staged) = staged {
+            staged.overlay(address, bytes.get_mut(..filled).unwrap_or_default());
         }
         filled
     }

@@ -23,6 +23,8 @@ impl Tracee {
         if !self.program.is_64_bit() {
             return None;
         }
+        // The thread runs, and may meet what waits to be written.
+        self.memory.write_staged().ok()?;
         let thread = self.volunteer()?;
         let gate = self
             .remote

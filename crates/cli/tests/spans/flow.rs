@@ -266,3 +266,32 @@ fn a_program_is_left_as_it_was_and_a_killed_tracer_does_it_no_harm() {
     }
     assert_eq!(busy.end(), "the code is as it was");
 }
+
+/// The pads are written before the jumps that lead there: a tracer may be killed between any two writes.
+#[test]
+fn a_tracer_that_is_killed_while_it_writes_pads_does_no_harm() {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let program = Program::build("gcc", "busy.c", &["-O1"]);
+    let mut busy = Busy::start(&program);
+    let mut kills = 0;
+    loop {
+        let output = calls()
+            .args(["--hot", "none", "--duration", "0.1", "-p", &busy.id()])
+            .env(
+                "TRACEWIRE_FAIL_POINT",
+                format!("stage/written:{}", kills + 1),
+            )
+            .output()
+            .expect("tracewire runs");
+        if output.status.signal() != Some(9) {
+            // There are no more writes. What the killed ones have left was taken out, and this one was not in the way of it.
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills >= 2, "pads and a page: {kills}");
+    assert_eq!(busy.end(), "the code is as it was");
+}

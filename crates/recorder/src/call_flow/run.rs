@@ -1,6 +1,6 @@
 //! A run that follows calls, from the first look at the symbols to the tree.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use tracewire_call_flow::{Event as Passed, Follower, Function, Heat, Site};
@@ -420,6 +420,18 @@ struct Flow {
     passed: Vec<Passed>,
 }
 
+/// An exit where no pad can be.
+struct ExitRefused {
+    site: SiteNumber,
+    address: Address,
+    /// Its function's place among all.
+    function: usize,
+    /// Why not, in words for the user.
+    reason: String,
+    /// Where the pad may be instead, as far as that was not tried.
+    earlier: std::vec::IntoIter<Address>,
+}
+
 /// What was put in.
 #[derive(Clone, Copy, Default)]
 struct Placed {
@@ -471,13 +483,20 @@ impl Flow {
         let site_of: HashMap<SiteNumber, (Address, usize)> = (sites.iter())
             .map(|(address, number, function)| (*number, (*address, *function)))
             .collect();
-        for refusal in refused {
-            if let Some((address, index)) = site_of.get(&refusal.site).copied()
-                && !self.exit_earlier(process, events, symbols, refusal.site, address, index)
-            {
-                self.leave_out(process, index, &refusal.reason, left_out);
-            }
-        }
+        let refused = refused.into_iter().filter_map(|refusal| {
+            let (address, function) = site_of.get(&refusal.site).copied()?;
+            Some(ExitRefused {
+                site: refusal.site,
+                address,
+                function,
+                reason: refusal.reason,
+                earlier: self
+                    .earlier_exits(symbols, refusal.site, address)
+                    .into_iter(),
+            })
+        });
+        let refused = refused.collect();
+        self.exit_earlier(process, events, refused, left_out);
         self.take_traps_out(process, left_out);
         let there = self.functions.iter().skip(first);
         there.fold(Placed::default(), |placed, sites| Placed {
@@ -486,42 +505,61 @@ impl Flow {
         })
     }
 
-    /// Puts the pad of an exit before an instruction that always comes before it; whether there can be one.
+    /// The instructions that always come before an exit, the nearest first: its pad may be at one of them. None for an entry.
+    fn earlier_exits(&self, symbols: &Symbols, site: SiteNumber, address: Address) -> Vec<Address> {
+        if !self.follower.is_exit(site.index()) {
+            return Vec::new();
+        }
+        let function = symbols.function_at(address);
+        function.map_or_else(Vec::new, |function| {
+            straight_before(symbols, &function, address)
+        })
+    }
+
+    /// Puts the pads of exits where there can be none at earlier instructions. The functions for which there is none are left out.
     fn exit_earlier(
         &mut self,
         process: &mut Process,
         events: &CallEvents,
-        symbols: &Symbols,
-        site: SiteNumber,
-        address: Address,
-        index: usize,
-    ) -> bool {
-        let Some(sites) = self
-            .functions
-            .get_mut(index)
-            .filter(|sites| !sites.is_empty())
-        else {
-            // The function is left out already.
-            return true;
-        };
-        if !self.follower.is_exit(site.index()) {
-            return false;
-        }
-        let Some(function) = symbols.function_at(address) else {
-            return false;
-        };
-        for earlier in straight_before(symbols, &function, address) {
-            if sites.contains(&earlier) {
-                return false;
+        mut refused: Vec<ExitRefused>,
+        left_out: &mut LeftOut,
+    ) {
+        while !refused.is_empty() {
+            let mut taken = HashSet::new();
+            let mut wanted = Vec::new();
+            for mut exit in std::mem::take(&mut refused) {
+                let sites = self.functions.get(exit.function);
+                let place = exit.earlier.next().filter(|place| {
+                    sites.is_some_and(|sites| !sites.contains(place)) && taken.insert(*place)
+                });
+                match place {
+                    Some(place) => wanted.push((place, exit)),
+                    None => self.leave_out(process, exit.function, &exit.reason, left_out),
+                }
             }
-            if events.insert(process, &[(earlier, site)]).is_empty() {
-                sites.retain(|known| *known != address);
-                sites.push(earlier);
-                self.follower.exits_early(site.index());
-                return true;
+            // A function may have been left out since for another exit.
+            let functions = &self.functions;
+            let is_left_out = |function: usize| functions.get(function).is_none_or(Vec::is_empty);
+            wanted.retain(|(_, exit)| !is_left_out(exit.function));
+            let sites: Vec<(Address, SiteNumber)> = wanted
+                .iter()
+                .map(|(place, exit)| (*place, exit.site))
+                .collect();
+            let again: HashSet<SiteNumber> = events
+                .insert(process, &sites)
+                .into_iter()
+                .map(|refusal| refusal.site)
+                .collect();
+            for (place, exit) in wanted {
+                if again.contains(&exit.site) {
+                    refused.push(exit);
+                } else if let Some(sites) = self.functions.get_mut(exit.function) {
+                    sites.retain(|known| *known != exit.address);
+                    sites.push(place);
+                    self.follower.exits_early(exit.site.index());
+                }
             }
         }
-        false
     }
 
     /// Takes the pads of a function out, which cannot be followed.

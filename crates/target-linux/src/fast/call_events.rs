@@ -8,9 +8,11 @@ use tracewire_jump_pad::call_events::{CallPad, CallRings, Drained, SiteNumber, T
 use tracewire_jump_pad::{Features, PadMemory, SharedLayout, SharedSizes, WhenFull};
 use tracewire_model::Address;
 
+use super::change::JUMP_REACH;
 use super::journal::JUMPS;
 use crate::insert::NOT_MAPPED;
 use crate::process::Process;
+use crate::ptrace::PAGE_SIZE;
 
 /// The call events of a process: what makes them, and what reads them.
 #[derive(Debug)]
@@ -82,18 +84,30 @@ impl CallEvents {
         // The displacement of a jump may end in the bytes of the next one: higher ones come first, and none has to be made again.
         let mut sites = sites.to_vec();
         sites.sort_by_key(|(address, _)| std::cmp::Reverse(*address));
+        let threads = process.tracee.settled_threads();
         let mut refused = Vec::new();
-        for (address, site) in &sites {
-            if let Err(error) = process.insert_code(*address, self.pad.code(*site)) {
-                let reason = match error {
-                    TargetError::CannotInsert { reason, .. } => reason,
-                    TargetError::NotMapped(_) => NOT_MAPPED.to_owned(),
-                    other => other.to_string(),
-                };
-                refused.push(SiteRefused {
+        for together in sites.chunk_by(|one, next| stage_of(one.0) == stage_of(next.0)) {
+            let first = together.first().and_then(|(address, _)| stage_of(*address));
+            let page = first.filter(|_| together.len() > 1);
+            let before = refused.len();
+            for (address, site) in together {
+                if let Some(page) = page {
+                    // Again after a system call for memory, which has written what waited.
+                    process.tracee.stage_code(page, &threads);
+                }
+                if let Err(error) = process.insert_code(*address, self.pad.code(*site)) {
+                    refused.push(SiteRefused {
+                        site: *site,
+                        reason: reason_of(error),
+                    });
+                }
+            }
+            if let Err(error) = process.tracee.memory.write_staged() {
+                refused.truncate(before);
+                refused.extend(together.iter().map(|(_, site)| SiteRefused {
                     site: *site,
-                    reason,
-                });
+                    reason: error.to_string(),
+                }));
             }
         }
         refused
@@ -135,6 +149,22 @@ impl CallEvents {
     #[must_use]
     pub fn threads_without_ring(&self) -> u64 {
         self.rings.borrow().threads_without_ring()
+    }
+}
+
+/// The page that a jump at an address is staged on; none where bytes of another page matter to it.
+fn stage_of(address: Address) -> Option<u64> {
+    let within = address.0 % PAGE_SIZE;
+    (JUMP_REACH..PAGE_SIZE - JUMP_REACH)
+        .contains(&within)
+        .then_some(address.0 - within)
+}
+
+fn reason_of(error: TargetError) -> String {
+    match error {
+        TargetError::CannotInsert { reason, .. } => reason,
+        TargetError::NotMapped(_) => NOT_MAPPED.to_owned(),
+        other => other.to_string(),
     }
 }
 

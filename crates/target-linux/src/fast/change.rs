@@ -11,18 +11,21 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use tracewire_fail_point::fail_point;
-use tracewire_jump_pad::relocate::{Displaced, JUMP_LENGTH};
+use tracewire_jump_pad::relocate::{Displaced, JUMP_LENGTH, MAX_INSTRUCTION};
 
 use super::NoJump;
 use super::place::Placement;
 use super::position::move_into;
 use super::{Body, Lifted, Pad, Patch};
 use crate::address_space::NoMemory;
-use crate::breakpoints::Purpose;
+use crate::breakpoints::{INT3, Purpose};
 use crate::patcher::Patcher;
+use crate::ptrace::PAGE_SIZE;
+use crate::thread::Thread;
+use crate::tracee::Tracee;
 
-/// How far before a byte a jump that reads it can begin: the most prefixes, and the jump.
-const BEFORE: u64 = 2 * JUMP_LENGTH as u64;
+/// How far before a byte a jump that reads it can begin, and how far behind its site a jump reads: the most prefixes, and the jump.
+pub(super) const JUMP_REACH: u64 = 2 * JUMP_LENGTH as u64;
 
 impl Patcher<'_> {
     /// Puts a jump in, to a pad with this body. All threads stand.
@@ -76,7 +79,7 @@ impl Patcher<'_> {
         let mut sites = BTreeSet::new();
         let mut changed = vec![(last, bytes)];
         while let Some((last, bytes)) = changed.pop() {
-            let before = bytes.start.saturating_sub(BEFORE)..=last;
+            let before = bytes.start.saturating_sub(JUMP_REACH)..=last;
             for (site, patch) in self.tracee.fast.jumps.range(before) {
                 if overlap(&patch.jump.reads(), &bytes) && sites.insert(*site) {
                     let writes = patch.jump.writes();
@@ -118,7 +121,7 @@ impl Patcher<'_> {
     fn put_jump(&mut self, site: u64, body: &Body) -> Result<(), NoJump> {
         let placement = self.place_jump(site, body.code.len())?;
         fail_point!("jump/placed");
-        let (pad, springboard) = (placement.pad, placement.springboard);
+        let (pad, springboard) = (placement.pad.start, placement.springboard);
         let written = self.write_jump(site, body, placement);
         if written.is_err() {
             self.tracee.fast.pads.remove(&pad);
@@ -142,6 +145,7 @@ impl Patcher<'_> {
         }: Placement,
     ) -> Result<(), NoJump> {
         let block = jump.block();
+        let (room, pad) = ((pad.end - pad.start) as usize, pad.start);
         let start = body.code.len() as u64;
         let copy =
             match self
@@ -152,16 +156,19 @@ impl Patcher<'_> {
                 Some(copy) => copy,
                 None => block.copy(pad + start)?,
             };
-        let code = [body.code.as_slice(), &copy.code].concat();
+        let mut code = [body.code.as_slice(), &copy.code].concat();
+        debug_assert!(code.len() <= room, "a pad in the room of the next one");
+        // To the end of its room: pads that follow each other are written as one.
+        code.resize(room.max(code.len()), INT3);
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
-        self.tracee.memory.write(pad, &code).map_err(write)?;
+        self.tracee.memory.write_target(pad, &code).map_err(write)?;
         fail_point!("jump/pad-written");
         if let Some(springboard) = springboard {
             let distance = pad.wrapping_sub(springboard + JUMP_LENGTH as u64) as i32;
             let [a, b, c, d] = distance.to_le_bytes();
             self.tracee
                 .memory
-                .write(springboard, &[0xe9, a, b, c, d])
+                .write_target(springboard, &[0xe9, a, b, c, d])
                 .map_err(write)?;
         }
         let bytes = jump
@@ -184,12 +191,17 @@ impl Patcher<'_> {
         move_into(&self.tracee.threads, &jump, pad, &entry);
         fail_point!("jump/threads-moved");
         let mut original = vec![0; bytes.len()];
-        self.tracee.memory.read(site, &mut original);
+        if self.tracee.memory.read(site, &mut original) < original.len() {
+            return Err(write(std::io::Error::from_raw_os_error(libc::EIO)));
+        }
         if let Some(journal) = self.tracee.fast.journal_of(site) {
             journal.add(site, &original, &bytes);
         }
         fail_point!("jump/write");
-        self.tracee.memory.cover_all(site, &bytes).map_err(write)?;
+        self.tracee
+            .memory
+            .cover_all(site, &original, &bytes)
+            .map_err(write)?;
         fail_point!("jump/written");
         self.tracee.remote.forget_gate();
         if let Some(springboard) = springboard {
@@ -224,6 +236,29 @@ impl Patcher<'_> {
     }
 }
 
+impl Tracee {
+    /// Where the stopped threads are, each in the program or in a pad that is not about to change.
+    pub(super) fn settled_threads(&mut self) -> Vec<u64> {
+        self.absorb_all();
+        let stopped = self.threads.iter().filter_map(Thread::stopped);
+        stopped
+            .filter_map(|thread| Some(thread.registers().ok()?.rip))
+            .collect()
+    }
+
+    /// Lets the jumps on a page wait until they are written together. Where a thread may have to be moved from there to a pad, each is
+    /// written as it is made.
+    pub(super) fn stage_code(&mut self, page: u64, threads: &[u64]) {
+        // A thread among the displaced instructions, the last of which may end on the next page.
+        let near = page..page + PAGE_SIZE + MAX_INSTRUCTION as u64;
+        if threads.iter().any(|thread| near.contains(thread)) {
+            return;
+        }
+        // Of a page that cannot be had, each jump is written by itself, and refused with the reason.
+        let _ = self.memory.stage(page);
+    }
+}
+
 impl super::Fast {
     /// No jump stands at a site any more.
     pub(super) fn strike(&mut self, site: u64) {
@@ -234,7 +269,7 @@ impl super::Fast {
 
     /// Whether any of these bytes is part of a jump.
     pub(crate) fn is_read(&self, bytes: &Range<u64>) -> bool {
-        let near = bytes.start.saturating_sub(BEFORE)..bytes.end.max(bytes.start);
+        let near = bytes.start.saturating_sub(JUMP_REACH)..bytes.end.max(bytes.start);
         let mut jumps = self.jumps.range(near);
         jumps.any(|(_, patch)| overlap(&patch.jump.reads(), bytes))
     }

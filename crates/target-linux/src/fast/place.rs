@@ -26,7 +26,8 @@ const MOST_SEARCHES: u32 = 4;
 /// A jump and where it leads.
 pub(super) struct Placement {
     pub(super) jump: Jump,
-    pub(super) pad: u64,
+    /// The room of the pad.
+    pub(super) pad: Range<u64>,
     pub(super) springboard: Option<u64>,
 }
 
@@ -39,8 +40,8 @@ impl Patcher<'_> {
     pub(super) fn place_jump(&mut self, site: u64, body: usize) -> Result<Placement, NoJump> {
         let mut original = [0; LOOK];
         let mut present = [0; LOOK];
-        let length = self.tracee.memory.read(site, &mut original);
-        let length = length.min(self.tracee.memory.read_present(site, &mut present));
+        let memory = &self.tracee.memory;
+        let length = memory.read_both(site, &mut present, &mut original);
         let original = original.get(..length).unwrap_or_default();
         let present = present.get(..length).unwrap_or_default();
         let shadowed = self
@@ -48,15 +49,14 @@ impl Patcher<'_> {
             .while_stopped()
             .is_ok_and(|known| known.has_shadow_stack);
         let mut refusal = NoJump::from(NoMemory::NoRoom);
-        let whole = Jump::whole(site, original);
-        let punned = (0..JUMP_LENGTH - 1)
-            .map_while(|prefixes| Jump::punned(site, original, present, prefixes).ok());
-        let candidates: Vec<Jump> = match whole {
-            Ok(jump) => vec![jump],
-            Err(Unmovable::Ends(_)) => punned.collect(),
+        let (whole, punned) = match Jump::whole(site, original) {
+            Ok(jump) => (Some(jump), 0),
+            Err(Unmovable::Ends(_)) => (None, JUMP_LENGTH - 1),
             Err(error) => return Err(error.into()),
         };
-        for jump in candidates {
+        let punned =
+            (0..punned).map_while(|prefixes| Jump::punned(site, original, present, prefixes).ok());
+        for jump in whole.into_iter().chain(punned) {
             match self.try_place(jump, body, shadowed) {
                 Ok(placement) => return Ok(placement),
                 Err(error) => refusal = error,
@@ -81,14 +81,14 @@ impl Patcher<'_> {
         if jump.pattern().is_free() {
             return Ok(Placement {
                 jump,
-                pad: pad.start,
+                pad,
                 springboard: None,
             });
         }
         match self.springboard(&jump, pad.start) {
             Ok(springboard) => Ok(Placement {
                 jump,
-                pad: pad.start,
+                pad,
                 springboard: Some(springboard),
             }),
             Err(error) => {

@@ -26,10 +26,19 @@ NOINLINE long outer(long n)
     return inner(n) + (n % 2 ? inner(n + 1) : 0);
 }
 
+/* On a page where no thread is most of the time. */
+#define FAR __attribute__((noinline, aligned(8192)))
+FAR long far_one(long n) { return n / 3 - 1; }
+NOINLINE long far_two(long n) { return n / 5 - 1; }
+FAR long far_three(long n) { return n / 7 - 1; }
+
 static void *work(void *argument)
 {
-    for (long n = 0; limit ? n < limit : !over; n++)
+    for (long n = 0; limit ? n < limit : !over; n++) {
         sink += outer(n);
+        if (n % 1000000 == 0)
+            sink += far_one(n) + far_two(n) + far_three(n);
+    }
     printf("thread %d outer %ld inner %ld\n", gettid(), outer_calls, inner_calls);
     return argument;
 }

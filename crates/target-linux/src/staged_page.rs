@@ -1,0 +1,171 @@
+//! A page of the program's code that is changed here first, and written to the process with one call.
+
+use std::ops::Range;
+
+use crate::ptrace::PAGE_SIZE;
+
+/// A page of code, as it is to be in the process, and what must be in the process before it: the pads that its jumps lead to.
+#[derive(Debug)]
+pub(crate) struct StagedPage {
+    start: u64,
+    bytes: Vec<u8>,
+    /// The offsets of the first byte that differs from the process's, and of the one after the last.
+    changed: Range<usize>,
+    /// Runs of bytes in the order in which they were written: an address, and what is there.
+    ahead: Vec<(u64, Vec<u8>)>,
+}
+
+impl StagedPage {
+    /// A page that begins at this address and has these bytes now.
+    pub(crate) fn new(start: u64, bytes: Vec<u8>) -> Self {
+        debug_assert_eq!(
+            (start % PAGE_SIZE, bytes.len() as u64),
+            (0, PAGE_SIZE),
+            "one page"
+        );
+        Self {
+            start,
+            bytes,
+            changed: 0..0,
+            ahead: Vec::new(),
+        }
+    }
+
+    /// Reads bytes that are all on the page; none if they are not.
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+        let range = self.offsets(address, bytes.len())?;
+        bytes.copy_from_slice(self.bytes.get(range)?);
+        Some(())
+    }
+
+    /// Puts what differs here over bytes that were read from the process at an address.
+    pub(crate) fn overlay(&self, address: u64, bytes: &mut [u8]) {
+        let changed = self.bytes.get(self.changed.clone()).unwrap_or_default();
+        overlay(
+            self.start + self.changed.start as u64,
+            changed,
+            address,
+            bytes,
+        );
+        for (start, run) in &self.ahead {
+            overlay(*start, run, address, bytes);
+        }
+    }
+
+    /// Changes bytes of the page; none if they are not all on it.
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        let range = self.offsets(address, bytes.len())?;
+        self.bytes.get_mut(range.clone())?.copy_from_slice(bytes);
+        self.changed = if self.changed.is_empty() {
+            range
+        } else {
+            self.changed.start.min(range.start)..self.changed.end.max(range.end)
+        };
+        Some(())
+    }
+
+    /// Notes bytes elsewhere that must be in the process before the page. They are added to a run that ends where they begin.
+    pub(crate) fn write_ahead(&mut self, address: u64, bytes: &[u8]) {
+        let end = address + bytes.len() as u64;
+        // What was noted later is written later.
+        let latest_first = self.ahead.iter_mut().rev();
+        let run = latest_first
+            .take_while(|(start, run)| *start >= end || *start + run.len() as u64 <= address)
+            .find(|(start, run)| *start + run.len() as u64 == address);
+        match run {
+            Some((_, run)) => run.extend_from_slice(bytes),
+            None => self.ahead.push((address, bytes.to_vec())),
+        }
+    }
+
+    /// Whether this is the page at an address.
+    pub(crate) const fn is_at(&self, page: u64) -> bool {
+        self.start == page
+    }
+
+    /// What is to be written to the process, in this order.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let changed = self.bytes.get(self.changed.clone()).unwrap_or_default();
+        let page = (self.start + self.changed.start as u64, changed);
+        self.ahead
+            .iter()
+            .map(|(address, run)| (*address, run.as_slice()))
+            .chain((!changed.is_empty()).then_some(page))
+    }
+
+    fn offsets(&self, address: u64, length: usize) -> Option<Range<usize>> {
+        let start = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let end = start.checked_add(length)?;
+        (end <= self.bytes.len()).then_some(start..end)
+    }
+}
+
+/// Puts a run of bytes at an address over others.
+fn overlay(start: u64, run: &[u8], address: u64, bytes: &mut [u8]) {
+    let first = start.max(address);
+    let end = (start + run.len() as u64).min(address.saturating_add(bytes.len() as u64));
+    if first >= end {
+        return;
+    }
+    let length = (end - first) as usize;
+    let from = (first - start) as usize;
+    let to = (first - address) as usize;
+    if let (Some(from), Some(to)) = (run.get(from..from + length), bytes.get_mut(to..to + length)) {
+        to.copy_from_slice(from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 0x7000;
+
+    fn page() -> StagedPage {
+        StagedPage::new(PAGE, vec![0x90; PAGE_SIZE as usize])
+    }
+
+    #[test]
+    fn a_page_is_written_last_and_only_where_it_has_changed() {
+        let mut page = page();
+        assert_eq!(page.writes().count(), 0);
+        page.write(PAGE + 20, &[1, 2]).expect("on the page");
+        page.write(PAGE + 10, &[3]).expect("on the page");
+        page.write_ahead(0x100, &[7, 8]);
+        page.write_ahead(0x200, &[5]);
+        page.write_ahead(0x102, &[9]);
+        page.write_ahead(0x101, &[6]);
+        page.write_ahead(0x103, &[4]);
+        let mut changed = vec![0x90; 12];
+        changed[0] = 3;
+        changed[10..].copy_from_slice(&[1, 2]);
+        let expected: [(u64, &[u8]); 4] = [
+            (0x100, &[7, 8, 9, 4]),
+            (0x200, &[5]),
+            (0x101, &[6]),
+            (PAGE + 10, &changed),
+        ];
+        assert!(page.writes().eq(expected));
+    }
+
+    #[test]
+    fn what_is_read_is_what_will_be_there() {
+        let mut page = page();
+        page.write(PAGE, &[1]).expect("on the page");
+        page.write_ahead(0x100, &[7, 8]);
+        page.write_ahead(0x101, &[9]);
+        let mut bytes = [0; 2];
+        page.read(PAGE, &mut bytes).expect("on the page");
+        assert_eq!(bytes, [1, 0x90]);
+        for outside in [PAGE - 1, PAGE + PAGE_SIZE - 1] {
+            assert_eq!(page.read(outside, &mut bytes), None);
+            assert_eq!(page.write(outside, &bytes), None);
+        }
+        let mut across = [0; 3];
+        page.overlay(PAGE - 1, &mut across);
+        assert_eq!(across, [0, 1, 0]);
+        let mut ahead = [0; 4];
+        page.overlay(0xff, &mut ahead);
+        assert_eq!(ahead, [0, 7, 9, 0]);
+    }
+}
