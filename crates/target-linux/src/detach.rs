@@ -7,6 +7,7 @@ use tracewire_jump_pad::relocate::Place;
 
 use crate::breakpoints::{Means, address_of, undo};
 use crate::error::Error;
+use crate::fast::JUMP_REACH;
 use crate::maps::ThreadStatus;
 use crate::ptrace::PAGE_SIZE;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
@@ -341,7 +342,7 @@ impl Tracee {
 
     /// Gives the bytes of the jump at a site back. Its pad stays for those inside.
     pub(crate) fn erase_jump(&mut self, site: u64) -> std::io::Result<()> {
-        self.remote.forget_gate();
+        self.remote.note_change(&(site..site + JUMP_REACH));
         self.fast.erase(&mut self.memory, site)
     }
 

@@ -71,7 +71,7 @@ impl Patcher<'_> {
                 "the memory there cannot be written: {error}"
             )));
         }
-        self.tracee.remote.forget_gate();
+        self.tracee.remote.note_change(&(site..site + 1));
         let mut breakpoint = Breakpoint {
             tracepoint: false,
             debugger: false,

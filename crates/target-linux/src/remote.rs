@@ -1,8 +1,9 @@
 //! System calls that the process makes for us: through which thread, and from which instruction.
 
+use std::ops::Range;
+
 use libc::user_regs_struct;
 
-use crate::breakpoints::Breakpoints;
 use crate::maps::{self, ThreadStatus};
 use crate::memory::Memory;
 use crate::ptrace::{Stopped, Tid};
@@ -85,9 +86,12 @@ impl RemoteCalls {
         self.count += 1;
     }
 
-    /// The code of the program has changed.
-    pub(crate) const fn forget_gate(&mut self) {
-        self.gate = None;
+    /// Bytes of the program's code are about to change. A gate among them is looked for again.
+    pub(crate) fn note_change(&mut self, bytes: &Range<u64>) {
+        let gate = self.gate;
+        if gate.is_some_and(|gate| gate < bytes.end && bytes.start < gate + SYSCALL.len() as u64) {
+            self.gate = None;
+        }
     }
 
     /// The process has become another program.
@@ -97,12 +101,7 @@ impl RemoteCalls {
     }
 
     /// A system call instruction in the process: the vdso has some.
-    pub(crate) fn gate(
-        &mut self,
-        threads: &Threads,
-        memory: &Memory,
-        breakpoints: &Breakpoints,
-    ) -> Option<u64> {
+    pub(crate) fn gate(&mut self, threads: &Threads, memory: &Memory) -> Option<u64> {
         if self.gate.is_none() {
             let mappings = maps::mappings(threads.any()).ok()?;
             let vdso = mappings
@@ -117,13 +116,12 @@ impl RemoteCalls {
                 /// More code than any dynamic linker or C library has.
                 const LIMIT: u64 = 16 << 20;
                 let mut code = vec![0; (mapping.end - mapping.start).min(LIMIT) as usize];
-                let filled = memory.read(mapping.start, &mut code);
+                // With the bytes of breakpoints and jumps: none may be among those of the instruction.
+                let filled = memory.read_present(mapping.start, &mut code);
                 code.get(..filled)?
                     .windows(SYSCALL.len())
                     .zip(mapping.start..)
-                    .find(|(bytes, at)| {
-                        *bytes == SYSCALL && breakpoints.first_in(*at..*at + 2).is_none()
-                    })
+                    .find(|(bytes, _)| *bytes == SYSCALL)
                     .map(|(_, at)| at)
             });
         }

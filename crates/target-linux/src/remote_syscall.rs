@@ -26,9 +26,7 @@ impl Tracee {
         // The thread runs, and may meet what waits to be written.
         self.memory.write_staged().ok()?;
         let thread = self.volunteer()?;
-        let gate = self
-            .remote
-            .gate(&self.threads, &self.memory, &self.breakpoints)?;
+        let gate = self.remote.gate(&self.threads, &self.memory)?;
         self.remote.note_call();
         let held = self.threads.get_mut(thread)?.pending.take();
         let result = self.system_call_by(thread, gate, number, arguments);
@@ -323,6 +321,8 @@ impl Tracee {
     pub(crate) fn unmap_page(&mut self, address: u64, size: u64) {
         fail_point!("map/unmap");
         self.system_call(libc::SYS_munmap, [address, size, 0, 0, 0, 0]);
+        self.remote
+            .note_change(&(address..address.saturating_add(size)));
         self.forget_while_stopped();
     }
 }

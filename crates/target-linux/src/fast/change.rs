@@ -25,7 +25,7 @@ use crate::thread::Thread;
 use crate::tracee::Tracee;
 
 /// How far before a byte a jump that reads it can begin, and how far behind its site a jump reads: the most prefixes, and the jump.
-pub(super) const JUMP_REACH: u64 = 2 * JUMP_LENGTH as u64;
+pub(crate) const JUMP_REACH: u64 = 2 * JUMP_LENGTH as u64;
 
 impl Patcher<'_> {
     /// Puts a jump in, to a pad with this body. All threads stand.
@@ -203,7 +203,10 @@ impl Patcher<'_> {
             .cover_all(site, &original, &bytes)
             .map_err(write)?;
         fail_point!("jump/written");
-        self.tracee.remote.forget_gate();
+        let written = site..site + bytes.len() as u64;
+        for changed in [written, pad..pad + code.len() as u64] {
+            self.tracee.remote.note_change(&changed);
+        }
         if let Some(springboard) = springboard {
             self.tracee.fast.springboards.insert(springboard, pad);
         }

@@ -21,6 +21,7 @@ mod shared_state;
 mod threads;
 
 pub use call_events::{CallEvents, SiteRefused};
+pub(crate) use change::JUMP_REACH;
 pub use journal::FramesFile;
 pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 

@@ -14,8 +14,11 @@ use crate::ptrace::PAGE_SIZE;
 
 /// How far a pad may be from its site: what 32 bits reach, less room for what an instruction refers to.
 const REACH: u64 = 0x7f00_0000;
-/// The memory that is mapped for pads at once, in bytes.
+/// The memory that is mapped for pads at once, in bytes, and that for springboards while there are few.
 const AREA: u64 = 256 << 10;
+/// How many springboard areas there are before the next ones are larger, and how often their size doubles.
+const SMALL_AREAS: usize = 16;
+const MOST_DOUBLINGS: u32 = 6;
 /// In how many of the windows of a jump's pattern there may be memory already that is looked for.
 const MOST_WINDOWS: usize = 512;
 /// More code than this is not searched for branches, in bytes.
@@ -216,8 +219,9 @@ impl Patcher<'_> {
             Some(at) => at,
             None => {
                 let mut place = None;
+                let size = self.springboard_area_size();
                 let area = self.tracee.map_code(|space| {
-                    let (at, area) = springboard_area(space, pattern, reaches)?;
+                    let (at, area) = springboard_area(space, pattern, reaches, size)?;
                     place = Some(at);
                     Some(area)
                 })?;
@@ -232,6 +236,13 @@ impl Patcher<'_> {
         Ok(at)
     }
 
+    /// The size of the next springboard area, in bytes. Thousands of jumps lead everywhere within their reach: a mapping for each few of
+    /// them would take a system call of the process each, and a table of mappings that the kernel searches.
+    fn springboard_area_size(&self) -> u64 {
+        let areas = self.tracee.fast.springboard_areas.all().count();
+        AREA << (1 + areas / SMALL_AREAS).ilog2().min(MOST_DOUBLINGS)
+    }
+
     /// Finds room for a copy of the instruction at a site that a debugger is to make. All threads are stopped.
     pub(crate) fn room_for_copy(&mut self, site: u64) -> Option<u64> {
         let size = self.tracee.fast.room_to_borrow(&self.tracee.memory, site)?;
@@ -242,11 +253,13 @@ impl Patcher<'_> {
     }
 }
 
-/// A place that a pattern admits, and the pages around it that are to be mapped: more than it needs, for its neighbours.
+/// A place that a pattern admits, and the pages around it that are to be mapped: more than it needs, up to `size` bytes, for its
+/// neighbours.
 fn springboard_area(
     space: &AddressSpace,
     pattern: &Pattern,
     reaches: impl Fn(&u64) -> bool,
+    size: u64,
 ) -> Option<(u64, Range<u64>)> {
     const LENGTH: u64 = JUMP_LENGTH as u64;
     pattern.windows().find_map(|window| {
@@ -258,7 +271,7 @@ fn springboard_area(
                 .first_target(gap.start.max(window.start)..end.min(window.end))
                 .filter(&reaches)?;
             let needed = at & !(PAGE_SIZE - 1)..(at + LENGTH).next_multiple_of(PAGE_SIZE);
-            let around = needed.start & !(AREA - 1)..needed.end.next_multiple_of(AREA);
+            let around = needed.start & !(size - 1)..needed.end.next_multiple_of(size);
             let area = space
                 .gaps(around)
                 .find(|gap| gap.contains(&needed.start))
