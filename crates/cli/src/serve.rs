@@ -133,6 +133,7 @@ fn recorded(arguments: &ServeArguments, source: Source) -> anyhow::Result<Served
     }
     let opened = source.open(arguments.elf.as_slice(), arguments.machine)?;
     opened.machine()?;
+    opened.tell_content();
     let shown = opened.shown().to_owned();
     let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
     Ok(Served::Recorded(Box::new(recorded), shown))

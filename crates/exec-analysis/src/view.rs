@@ -58,6 +58,18 @@ fn access_json(access: &Accessed, of_instruction: Time) -> Value {
     Value::Object(object)
 }
 
+/// What a user is to know of a recording that has not all that the commands can show.
+#[must_use]
+pub const fn lacking(recording: &Recording) -> Option<&'static str> {
+    match recording.content().note() {
+        None => missing_writes(
+            recording.reported_writes(),
+            recording.summary().memory_accesses,
+        ),
+        note => note,
+    }
+}
+
 /// What a user is to know of a trace that does not report all writes to memory, given how many accesses it reports.
 #[must_use]
 pub const fn missing_writes(reported: ReportedWrites, accesses: u64) -> Option<&'static str> {
@@ -94,6 +106,7 @@ pub fn info_json(recording: &Recording) -> Value {
     if let Some(architecture) = recording.architecture() {
         put("architecture", architecture.name().into());
     }
+    put("content", recording.content().name().into());
     put("instructions", summary.instructions.into());
     put("memory_accesses", summary.memory_accesses.into());
     put("memory_writes", summary.memory_writes.into());
@@ -130,7 +143,7 @@ pub fn info_facts(recording: &Recording) -> Vec<(&'static str, String)> {
     let summary = recording.summary();
     let cpus: Vec<String> = summary.cpus.iter().map(CpuNumber::to_string).collect();
     let time = |time: Option<Time>| time.map_or("none".to_owned(), |time| time.to_string());
-    let unreported = match missing_writes(recording.reported_writes(), summary.memory_accesses) {
+    let unreported = match lacking(recording) {
         None => String::new(),
         Some(note) => format!(" ({note})"),
     };

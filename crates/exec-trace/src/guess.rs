@@ -69,6 +69,7 @@ pub fn settle(format: Format, text: &[u8], machine: Option<Architecture>) -> Set
     }
     let mut sample = Sample {
         is_tarmac,
+        tells_width: format.is_perf(),
         ..Sample::default()
     };
     let end = text.len().min(SAMPLE);
@@ -91,6 +92,8 @@ pub fn settle(format: Format, text: &[u8], machine: Option<Architecture>) -> Set
 #[derive(Default)]
 struct Sample {
     is_tarmac: bool,
+    /// Whether an address above 32 bits is one of a machine of 64: others extend the sign of theirs.
+    tells_width: bool,
     points: [i64; FAMILIES.len()],
     /// Whether a general register of 64 bits was written, or an address above 32 bits used.
     is_wide: bool,
@@ -357,6 +360,7 @@ impl Sink for Sample {
             Some(InstructionSet::A) if self.is_tarmac => self.add(Family::Arm, 2),
             _ => {}
         }
+        self.is_wide |= self.tells_width && instruction.address.0 >> 32 != 0;
         let opcode = instruction.opcode;
         if let Some(opcode) = opcode {
             self.opcode(opcode.value, opcode.digits);

@@ -11,7 +11,7 @@ use support::{record, records};
 use tracewire_arch::Architecture;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording, ReportedWrites};
-use tracewire_exec_trace::text::{Format, Piece, Sink, read, refusal, transcribed};
+use tracewire_exec_trace::text::{Format, Piece, Sink, perf, read, refusal, transcribed};
 use tracewire_model::Address;
 
 #[test]
@@ -151,6 +151,112 @@ fn lines_of_gem5() {
             "2459000 tic cpu1 Read 1 - 40 ?? of 2",
             "2459500 tic cpu1 Other [system.cpu1: tick]",
         ]
+    );
+}
+
+#[test]
+fn lines_of_perf_script() {
+    // What `perf script --insn-trace`, with and without `--xed`, and `--itrace=i1i` write.
+    let instructions = [
+        "            ls  1443 [006] 2275506.209905123:      7f216b426100 _start+0x0 (/usr/lib/ld-2.31.so) insn: 48 89 e7",
+        "            ls  1443 [006] 2275506.209905123:      7f216b426103 _start+0x3 (/usr/lib/ld-2.31.so) nopl  %eax, (%rax,%rax,1)",
+        "Web Content: 2  14/1443  12.000001:          1 instructions:uH:      7f216b426103 operator new(unsigned long)+0x3 (/opt/a (b)/x.so) ilen: 5 insn: e8 e8 0c 00 00",
+        "swapper     0 [002] 12.000001: ffffffff81010486 pt_config ([kernel.kallsyms])\t\tpushq %rbp",
+    ];
+    let told = instructions.map(|line| record(Format::PerfInstructions, line));
+    assert_eq!(
+        told,
+        [
+            "2275506.209905123 cpu1443 taken 00007f216b426100 4889e7/24 - [] - []",
+            "2275506.209905123 cpu1443 taken 00007f216b426103 no-opcode - [] - [nopl  %eax, (%rax,%rax,1)]",
+            "12.000001 cpu1443 taken 00007f216b426103 e8e80c0000/40 - [] - []",
+            "12.000001 cpu2147483650 taken ffffffff81010486 no-opcode - [] - [pushq %rbp]",
+        ]
+    );
+    assert_eq!(
+        Format::detect(instructions.join("\n").as_bytes()),
+        Some(Format::PerfInstructions)
+    );
+    // The lines between them.
+    let others = " instruction trace error type 1 time 12.000001000 cpu 0 pid 1 tid 1 ip 0 code 5: Failed to get instruction\n\
+                  # cmdline : perf script\n\
+                  ls 7 [000] 12.5000001: x\n\
+                  ls 7 12.500000:          1 branches:u:   tr end  call          401000 a+0x0 (/x) =>                0 [unknown] ([unknown])\n\
+                  ls 7 12.500000:          1 cbr:  cbr: 42 freq: 4219 MHz (156%)      401000 a+0x0 (/x)\n\
+                  ls 7 12.500000: PERF_RECORD_COMM exec: ls:7/7\n";
+    assert_eq!(
+        records(Format::PerfInstructions, others),
+        [
+            "0 Exception [instruction trace error type 1 time 12.000001000 cpu 0 pid 1 tid 1 ip 0 code 5: Failed to get instruction]",
+            "0 Other [# cmdline : perf script]",
+            "expected the thread, and the time in seconds, such as 12.345678:, not [ls]",
+            "12.500000 cpu7 Exception [1 branches:u:   tr end  call          401000 a+0x0 (/x) =>                0 [unknown] ([unknown])]",
+            "12.500000 cpu7 Other [1 cbr:  cbr: 42 freq: 4219 MHz (156%)      401000 a+0x0 (/x)]",
+            "12.500000 cpu7 Other [PERF_RECORD_COMM exec: ls:7/7]",
+        ]
+    );
+    // `--itrace=b`: where a branch is, and where it goes.
+    let branches = "ls  7 [001] 9.000001:   1 branches:uH:   tr strt                0 [unknown] ([unknown]) =>           401000 _start+0x0 (/bin/ls)\n\
+                    ls  7 [001] 9.000002:   1 branches:uH:   call              401009 _start+0x9 (/bin/ls) =>           401020 main+0x0 (/bin/ls) insn: e8 12 00 00 00\n\
+                    ls  7 [001] 9.000003:   1 branches:uH:           401030 main+0x10 (/bin/ls)\n";
+    assert_eq!(
+        Format::detect(branches.as_bytes()),
+        Some(Format::PerfBranches)
+    );
+    assert_eq!(
+        records(Format::PerfBranches, branches),
+        [
+            "9.000001 cpu7 Exception [tr strt]",
+            "9.000001 cpu7 taken 0000000000401000 no-opcode - [] - []",
+            "9.000002 cpu7 taken 0000000000401009 e812000000/40 - [] - [call]",
+            "9.000002 cpu7 taken 0000000000401020 no-opcode - [] - []",
+            "9.000003 cpu7 taken 0000000000401030 no-opcode - [] - []",
+        ]
+    );
+    // `perf mem record`, and `perf record -b`.
+    let samples = "ls  7 [001] 9.000001:   30 cpu/mem-loads,ldlat=30/P:     7ffd1234abcd         68100142 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A                7           401009 main+0x9 (/bin/ls)\n\
+                   ls  7 [001] 9.000002:   100003 cycles:u:           401030 main+0x10 (/bin/ls)  0x401020/0x401028/P/-/-/1 0x401010/0x401020/M/-/-/0 \n";
+    assert_eq!(
+        Format::detect(samples.as_bytes()),
+        Some(Format::PerfSamples)
+    );
+    assert_eq!(
+        records(Format::PerfSamples, samples),
+        [
+            "9.000001 cpu7 taken 0000000000401009 no-opcode - [] - []",
+            "9.000001 cpu7 Read 1 - 00007ffd1234abcd ?? of 0",
+            "9.000002 cpu7 taken 0000000000401010 no-opcode - [] - []",
+            "9.000002 cpu7 taken 0000000000401020 no-opcode - [] - []",
+            "9.000002 cpu7 taken 0000000000401020 no-opcode - [] - []",
+            "9.000002 cpu7 taken 0000000000401028 no-opcode - [] - []",
+            "9.000002 cpu7 taken 0000000000401030 no-opcode - [] - []",
+        ]
+    );
+}
+
+/// What perf 6.1 wrote of its software clock: with the code and without the event it looks as a row of instructions does.
+#[test]
+fn samples_of_perf_are_no_row_of_instructions() {
+    let samples =
+        "               t 28511 22090.366807:      5563741a914c main+0x11 (/tmp/t) insn: 8b 45 fc
+               t 28511 22090.369806:      5563741a915e main+0x23 (/tmp/t) insn: 89 05 b0 2e 00 00
+               t 28511 22090.372803:      5563741a9133 leaf+0xa (/tmp/t) insn: 89 d0
+               t 28511 22090.375815:      5563741a916f main+0x34 (/tmp/t) insn: 7e da
+";
+    assert_eq!(
+        Format::detect(samples.as_bytes()),
+        Some(Format::PerfSamples)
+    );
+    let named = "               t 28511 22090.366807:    3000000 cpu-clock:u:      5563741a914c main+0x11 (/tmp/t)\n";
+    assert_eq!(Format::detect(named.as_bytes()), Some(Format::PerfSamples));
+    let symbols: Vec<_> = perf::symbols(named.as_bytes()).collect();
+    assert_eq!(
+        symbols,
+        [perf::Symbol {
+            name: b"main",
+            address: Address(0x5563_741a_913b),
+            file: b"/tmp/t"
+        }]
     );
 }
 
@@ -459,8 +565,8 @@ fn refusals_say_what_to_run() {
     // An instruction of more than eight bytes has two lines.
     let long = "IN: \n0x1000:  c7 05 00 30 10 00 03 40  movl  $0x104003, 0x103000\n0x1008:  10 00\n\nTrace 0: 0x7f [0/1000/0/0] \n";
     assert_eq!(said(long), None);
-    let perf = "ls 14 [006] 2275506.2: 1 branches:uH: 7f216b426100 _start+0x0 (ld.so)\n";
-    assert!(said(perf).unwrap().contains("tracewire record"));
+    let simics = "inst: [ 1] core[0] <v:0x0000000000000000> <p:0x0000000000> 0a 00 00 14 b 0x28\n";
+    assert!(said(simics).unwrap().contains("tracewire qemu"));
     assert_eq!(said("Dear reader,\n"), None);
 }
 

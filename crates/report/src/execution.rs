@@ -7,7 +7,7 @@ use tracewire_arch::Machine;
 use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::calls::{CallTree, Profile};
 use tracewire_exec_analysis::coverage::{Coverage, FileCoverage, FunctionCoverage};
-use tracewire_exec_analysis::view::{Viewer, info_facts, missing_writes};
+use tracewire_exec_analysis::view::{Viewer, info_facts, lacking};
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{AccessKind, Address, ByteOrder, InstructionNumber};
 use tracewire_exec_trace::recording::{Effect, ReadError, Recording, Search, What};
@@ -156,10 +156,7 @@ impl Execution {
             title: parts.title.to_owned(),
             facts: info_facts(recording),
             programs: parts.symbols.map(programs).unwrap_or_default(),
-            note: missing_writes(
-                recording.reported_writes(),
-                recording.summary().memory_accesses,
-            ),
+            note: lacking(recording),
             instructions: recording.len(),
             calls: calls.transpose()?,
             coverage: coverage.functions(parts.symbols),

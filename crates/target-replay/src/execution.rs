@@ -107,6 +107,11 @@ pub trait Execution {
     /// The last instruction at this very address before `before`.
     fn last_visit(&self, address: Address, before: u64) -> Option<u64>;
 
+    /// Why accesses to memory cannot be watched; none where they can.
+    fn unwatchable(&self) -> Option<String> {
+        None
+    }
+
     /// The first instruction of a range, in a direction, that accesses a byte of `length` from `address` on, and the first of
     /// these bytes that it accesses.
     fn access(

@@ -8,7 +8,7 @@ use tracewire_arch::{InstructionSet, Machine, Opcode};
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::{
-    CodeId, ReadError, Recording, RegisterId, RegisterValue, Search, Step, What,
+    CodeId, Need, ReadError, Recording, RegisterId, RegisterValue, Search, Step, What,
 };
 use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
@@ -345,6 +345,11 @@ impl Execution for Recorded {
 
     fn last_visit(&self, address: Address, before: u64) -> Option<u64> {
         self.last(&Search::new(What::Visit, address.0..=address.0), before)
+    }
+
+    fn unwatchable(&self) -> Option<String> {
+        let required = self.recording.require(Need::Accesses);
+        required.err().map(|lacking| lacking.to_string())
     }
 
     fn access(

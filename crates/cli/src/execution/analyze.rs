@@ -9,6 +9,7 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 use tracewire_exec_analysis::calls::{Call, CallTree, for_each_call};
 use tracewire_exec_analysis::coverage::Coverage;
+use tracewire_exec_trace::recording::Need;
 use tracewire_views::words;
 
 use super::open::{Opened, execution};
@@ -60,6 +61,7 @@ impl Part {
 
     fn tree(&self) -> anyhow::Result<CallTree> {
         let opened = self.open()?;
+        opened.require_calls()?;
         let machine = opened.machine()?;
         let symbols = opened.symbols.as_ref();
         Ok(CallTree::of(
@@ -113,6 +115,7 @@ pub fn calls(arguments: &TraceCalls) -> anyhow::Result<Answer> {
 /// `calls --list`.
 fn list(arguments: &TraceCalls, function: Option<&str>) -> anyhow::Result<Answer> {
     let opened = arguments.part.open()?;
+    opened.require_calls()?;
     let (machine, symbols) = (opened.machine()?, opened.symbols.as_ref());
     let mut output = output();
     if !arguments.json {
@@ -237,6 +240,7 @@ pub struct CoverageArguments {
 /// `coverage`.
 pub fn coverage(arguments: &CoverageArguments) -> anyhow::Result<Answer> {
     let opened = arguments.part.open()?;
+    opened.require(Need::EveryInstruction)?;
     let coverage = Coverage::of(&opened.recording, arguments.part.range())?;
     let mut output = output();
     if arguments.lcov {

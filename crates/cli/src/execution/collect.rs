@@ -80,6 +80,7 @@ pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
     let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
     let opened = execution(&arguments.trace)?.open(&arguments.elf, arguments.machine)?;
     opened.machine()?;
+    opened.tell_content();
     let symbols = opened.symbols.as_ref().context("no program was named")?;
     let resolved = Resolved::new(&script, symbols, arguments.verbose)?;
     let modules = modules(symbols);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tracewire_exec_analysis::diff::{Difference, Options, Place, diff};
-use tracewire_exec_trace::recording::Recording;
+use tracewire_exec_trace::recording::{Need, Recording};
 use tracewire_model::Address;
 use tracewire_views::words;
 
@@ -58,6 +58,9 @@ pub struct DiffArguments {
 pub fn run(arguments: &DiffArguments) -> anyhow::Result<Answer> {
     let open = |path| execution(path)?.open(&arguments.elf, arguments.machine);
     let (left, right) = (open(&arguments.left)?, open(&arguments.right)?);
+    for one in [&left, &right] {
+        one.require(Need::ControlFlow)?;
+    }
     let options = Options {
         window: arguments.window as usize,
         from: arguments.from.map(Address),

@@ -9,7 +9,7 @@ use tracewire_exec_analysis::functions::entered;
 use tracewire_exec_analysis::state::Registers;
 use tracewire_exec_analysis::view::{MemoryPart, Viewer, info_json, info_text};
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber, Scale, Time};
-use tracewire_exec_trace::recording::{RegisterId, Search, What};
+use tracewire_exec_trace::recording::{Need, RegisterId, Search, What};
 use tracewire_model::Address;
 use tracewire_views::words;
 
@@ -182,6 +182,12 @@ pub fn find(source: Source, arguments: &FindArguments) -> anyhow::Result<Answer>
     )?;
     let opened = source.open(&arguments.elf, arguments.machine)?;
     let recording = &opened.recording;
+    if arguments.register.is_some() {
+        opened.require(Need::Registers)?;
+    }
+    if arguments.writes.is_some() || arguments.reads.is_some() {
+        opened.require(Need::Accesses)?;
+    }
     let searches = searches(&opened, arguments)?;
     let first = arguments
         .after

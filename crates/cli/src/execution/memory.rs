@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::{Args, ValueHint};
 use tracewire_exec_analysis::view::Viewer;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
-use tracewire_exec_trace::recording::{Search, What};
+use tracewire_exec_trace::recording::{Need, Search, What};
 use tracewire_views::words;
 
 use super::look::registers_named;
@@ -73,6 +73,10 @@ pub struct MemoryArguments {
 pub fn memory(arguments: &MemoryArguments) -> anyhow::Result<Answer> {
     let opened = execution(&arguments.trace)?.open(&arguments.elf, arguments.machine)?;
     let recording = &opened.recording;
+    opened.require(match &arguments.register {
+        Some(_) => Need::Registers,
+        None => Need::Accesses,
+    })?;
     let searches = match (&arguments.register, &arguments.place) {
         (Some(name), _) => registers_named(&opened, name)?
             .into_iter()

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::ops::Deref;
+use std::ops::{ControlFlow, Deref};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,14 +15,20 @@ use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::view::missing_writes;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::DataOrder;
-use tracewire_exec_trace::recording::{self, Image, ImagePiece, OpenOptions, Recording};
+use tracewire_exec_trace::recording::{
+    self, Content, Image, ImagePiece, Need, OpenOptions, Recording,
+};
 use tracewire_exec_trace::text::{Compression, Format, beginning, refusal};
 use tracewire_model::Address;
 
+use super::load_address;
 use crate::progress::Progress;
 
 /// The longest part of a program that is zero and is in no file, such as `.bss`, that is taken for memory.
 const MOST_ZEROS: u64 = 64 << 20;
+
+/// How many instructions are looked at for one with a code.
+const LOOKED_AT_FOR_CODES: u64 = 4096;
 
 /// How much of a file is looked at to tell its kind.
 const LOOKED_AT: usize = 4 << 20;
@@ -174,7 +180,7 @@ impl Source {
 
     /// Opens it, with the machine that was named, else that of the program, else the one that the content says.
     pub fn open(self, elf: &[PathBuf], machine: crate::open::Machine) -> anyhow::Result<Opened> {
-        let symbols = symbols(elf)?;
+        let symbols = symbols(&self.path, elf)?;
         let architecture = machine.architecture.or_else(|| elf_architecture(elf));
         let name = self.shown.display().to_string();
         // Bytes done, and all of them; none where that is not known.
@@ -205,6 +211,7 @@ impl Source {
             recording.reported_writes(),
             recording.summary().memory_accesses,
         ) && symbols.is_some()
+            && recording.content() == Content::State
         {
             message!("tracewire: note: {}: {note}", self.shown.display());
         }
@@ -231,6 +238,47 @@ impl Opened {
     /// What the user called the trace.
     pub fn shown(&self) -> &Path {
         self.source.shown()
+    }
+
+    /// Refuses what needs more than the trace records.
+    pub fn require(&self, need: Need) -> anyhow::Result<()> {
+        let required = self.recording.require(need);
+        required.with_context(|| self.shown().display().to_string())
+    }
+
+    /// Refuses to follow calls where the way of the execution is not recorded.
+    pub fn require_calls(&self) -> anyhow::Result<()> {
+        self.require(Need::ControlFlow)?;
+        if self.recording.format().is_perf() && !self.has_codes()? {
+            bail!(
+                "{}: calls cannot be followed: its first lines have no codes of instructions; \
+                 write them with: perf script --insn-trace, or -F +insn, without --xed",
+                self.shown().display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether one of the first instructions has its code.
+    fn has_codes(&self) -> anyhow::Result<bool> {
+        let mut found = Ok(false);
+        let looked_at = 0..LOOKED_AT_FOR_CODES.min(self.recording.len());
+        self.recording
+            .for_each_instruction(looked_at, &mut |step| {
+                found = step.code().map(|code| code.opcode.is_some());
+                match found {
+                    Ok(false) => ControlFlow::Continue(()),
+                    Ok(true) | Err(_) => ControlFlow::Break(()),
+                }
+            })?;
+        Ok(found?)
+    }
+
+    /// Tells the user what is unavailable throughout, if anything.
+    pub fn tell_content(&self) {
+        if let Some(note) = self.recording.content().note() {
+            message!("tracewire: note: {}: {note}", self.shown().display());
+        }
     }
 
     /// The machine, which some commands need.
@@ -260,14 +308,14 @@ pub fn elf_architecture(elf: &[PathBuf]) -> Option<Architecture> {
     })
 }
 
-fn symbols(elf: &[PathBuf]) -> anyhow::Result<Option<Symbols>> {
+fn symbols(trace: &Path, elf: &[PathBuf]) -> anyhow::Result<Option<Symbols>> {
     if elf.is_empty() {
         return Ok(None);
     }
     let mut symbols = Symbols::new();
     for path in elf {
         symbols
-            .add_module(path, 0)
+            .add_module(path, load_address::bias(trace, path))
             .with_context(|| format!("{} cannot be used", path.display()))?;
     }
     Ok(Some(symbols))

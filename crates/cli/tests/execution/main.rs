@@ -5,6 +5,7 @@
 mod support;
 
 mod analyses;
+mod control_flow;
 mod conversions;
 mod data_order;
 mod fields;

@@ -173,22 +173,18 @@ const TOGETHER: usize = 4;
 /// # Errors
 /// When the file of one is damaged.
 pub fn diff(left: &Recording, right: &Recording, options: &Options) -> Result<Outcome, ReadError> {
-    let mut cpus = left.summary().cpus.clone();
-    cpus.extend(&right.summary().cpus);
-    cpus.sort_unstable();
-    cpus.dedup();
     // Both are of one machine, whatever each of them looks like.
     let machine = left
         .architecture()
         .or(right.architecture())
         .map(Machine::of);
     let mut outcome = Outcome::default();
-    for cpu in cpus {
+    for (cpu, of_right) in pairs(left, right) {
         let mut names = Names::new(&options.ignored);
         let mut comparison = Comparison {
             cpu,
             left: Stream::new(left, cpu, machine, &mut names),
-            right: Stream::new(right, cpu, machine, &mut names),
+            right: Stream::new(right, of_right, machine, &mut names),
             values: Values::new(options.window as u64),
             options,
             outcome: &mut outcome,
@@ -197,6 +193,25 @@ pub fn diff(left: &Recording, right: &Recording, options: &Options) -> Result<Ou
         comparison.run()?;
     }
     Ok(outcome)
+}
+
+/// The cpus of two traces that are compared: those of one number. The numbers of threads are others in each run, so threads are paired in
+/// the order of their numbers.
+fn pairs(left: &Recording, right: &Recording) -> Vec<(CpuNumber, CpuNumber)> {
+    let (left_cpus, right_cpus) = (&left.summary().cpus, &right.summary().cpus);
+    let are_threads = left.format().is_perf() && right.format().is_perf();
+    if are_threads && left_cpus.len() == right_cpus.len() {
+        return left_cpus
+            .iter()
+            .copied()
+            .zip(right_cpus.iter().copied())
+            .collect();
+    }
+    let mut cpus = left_cpus.clone();
+    cpus.extend(right_cpus);
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus.into_iter().map(|cpu| (cpu, cpu)).collect()
 }
 
 struct Comparison<'a> {

@@ -63,6 +63,7 @@
 //! what was read.
 
 mod compressed;
+mod content;
 mod executed;
 mod find;
 mod index_location;
@@ -84,6 +85,7 @@ use tracewire_arch::Architecture;
 use tracewire_model::ByteOrder;
 
 pub use crate::compact::RegisterValue;
+pub use content::{Content, Lacking, Need};
 pub use executed::{Accessed, Executed, StartEffect, Written};
 pub use find::{Search, What};
 pub use memory::{Contradiction, Contradictions, Image, ImagePiece, ReportedWrites};
@@ -248,6 +250,23 @@ impl Recording {
     #[must_use]
     pub const fn architecture(&self) -> Option<Architecture> {
         self.architecture
+    }
+
+    /// What it records.
+    #[must_use]
+    pub const fn content(&self) -> Content {
+        Content::of(self.format, &self.summary)
+    }
+
+    /// Refuses a question that needs what it does not record.
+    ///
+    /// # Errors
+    /// When it does not have what is needed.
+    pub fn require(&self, need: Need) -> Result<(), Lacking> {
+        match self.content().lacking(need, self.format, &self.summary) {
+            Some(lacking) => Err(lacking),
+            None => Ok(()),
+        }
     }
 
     /// In which order the bytes of a number are in memory.

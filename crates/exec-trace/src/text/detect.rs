@@ -7,7 +7,7 @@ use super::qemu4v::Qemu4v;
 use super::rvfi::Rvfi;
 use super::spike::Spike;
 use super::tarmac::Tarmac;
-use super::{Dialect, Format, LineState, Lines, is_blank_line, microtesk, nios2, qemu_log};
+use super::{Dialect, Format, LineState, Lines, is_blank_line, microtesk, nios2, perf, qemu_log};
 use crate::record::{EventKind, Record};
 
 /// How many lines are looked at.
@@ -86,6 +86,14 @@ pub(super) fn detect(text: &[u8]) -> Option<Format> {
         ];
         if let Some((format, _)) = others.iter().find(|(_, found)| *found == Evidence::Sure) {
             return Some(*format);
+        }
+        if perf::is_sample(line) {
+            let lines = Lines::new(text, 0, text.len().min(BYTES));
+            return Some(match perf::form(lines.map(|(_, line)| line).take(LINES)) {
+                perf::Form::Instructions => Format::PerfInstructions,
+                perf::Form::Branches => Format::PerfBranches,
+                perf::Form::Samples => Format::PerfSamples,
+            });
         }
         if weak.is_none() {
             weak = match (qemu4v, tarmac) {

@@ -49,6 +49,7 @@ pub mod gem5;
 pub mod microtesk;
 pub mod nios2;
 mod owner;
+pub mod perf;
 mod pieces;
 pub mod qemu4v;
 pub mod qemu_log;
@@ -98,6 +99,12 @@ pub enum Format {
     Gem5,
     /// The tracers of Ibex and the CV32E40 family.
     Rvfi,
+    /// `perf script`: instructions.
+    PerfInstructions,
+    /// `perf script`: branches.
+    PerfBranches,
+    /// `perf script`: samples.
+    PerfSamples,
 }
 
 /// Does something with the reader of a format.
@@ -140,13 +147,25 @@ macro_rules! with_dialect {
                 let $dialect = &rvfi::Rvfi;
                 $do
             }
+            Format::PerfInstructions => {
+                let $dialect = &perf::Perf(perf::Form::Instructions);
+                $do
+            }
+            Format::PerfBranches => {
+                let $dialect = &perf::Perf(perf::Form::Branches);
+                $do
+            }
+            Format::PerfSamples => {
+                let $dialect = &perf::Perf(perf::Form::Samples);
+                $do
+            }
         }
     };
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Qemu4v,
         Self::Microtesk,
         Self::Tarmac,
@@ -157,6 +176,9 @@ impl Format {
         Self::Spike,
         Self::Gem5,
         Self::Rvfi,
+        Self::PerfInstructions,
+        Self::PerfBranches,
+        Self::PerfSamples,
     ];
 
     /// The name that `info` shows, such as `qemu4v`.
@@ -173,6 +195,9 @@ impl Format {
             Self::Spike => "spike",
             Self::Gem5 => "gem5",
             Self::Rvfi => "rvfi",
+            Self::PerfInstructions => "perf-instructions",
+            Self::PerfBranches => "perf-branches",
+            Self::PerfSamples => "perf-samples",
         }
     }
 
@@ -189,6 +214,7 @@ impl Format {
             Self::Spike => "Spike's log",
             Self::Gem5 => "gem5's Exec",
             Self::Rvfi => "the tracer of Ibex or CV32E40",
+            Self::PerfInstructions | Self::PerfBranches | Self::PerfSamples => "perf script",
         }
     }
 
@@ -204,7 +230,16 @@ impl Format {
     /// Whether a trace of this format can have the data and the sizes of its memory accesses.
     #[must_use]
     pub const fn reports_data(self) -> bool {
-        !matches!(self, Self::QemuLog | Self::Execlog | Self::Gem5)
+        !matches!(self, Self::QemuLog | Self::Execlog | Self::Gem5) && !self.is_perf()
+    }
+
+    /// Whether it is one of the three of `perf script`, whose cpus are threads.
+    #[must_use]
+    pub const fn is_perf(self) -> bool {
+        matches!(
+            self,
+            Self::PerfInstructions | Self::PerfBranches | Self::PerfSamples
+        )
     }
 
     /// The format of a text, known from its first lines; none where no line is of any format.

@@ -40,14 +40,6 @@ const OTHERS: &[(&[u8], Refusal)] = &[
         },
     ),
     (
-        b"branches:u",
-        Refusal {
-            producer: "a listing of perf script",
-            why: "it has branches only",
-            instead: "record the program with `tracewire record`",
-        },
-    ),
-    (
         b"inst: [",
         Refusal {
             producer: "a trace of Simics",

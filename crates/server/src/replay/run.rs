@@ -124,6 +124,9 @@ impl<E: Execution> ReplaySession<'_, E> {
             (BreakpointRequest::Insert { .. }, None) => self.replay.insert_breakpoint(address),
             (BreakpointRequest::Remove { .. }, None) => self.replay.remove_breakpoint(address),
             (BreakpointRequest::Insert { .. }, Some(watch)) => {
+                if let Some(why) = self.replay.execution().unwatchable() {
+                    return Reply::Error(Failure::text(&why));
+                }
                 self.replay.insert_watchpoint(watch, address, length);
             }
             (BreakpointRequest::Remove { .. }, Some(watch)) => {

@@ -1,0 +1,199 @@
+//! The text of Linux's `perf script`: where a program was, and never what it held.
+//!
+//! ```text
+//! ls 1443864 [006] 2275506.209905:  7f216b426100 _start+0x0 (/lib/ld-2.31.so) insn: 48 89 e7
+//! ls  14438/14438  2275506.209905:  1 branches:uH: 7f216b426103 _start+0x3 (/lib/ld.so) => 7f216b426df0 _dl_start+0x0 (/lib/ld.so)
+//! ls 1443864  2275506.209905:  100000 cpu-clock: 7f216b426df0 _dl_start+0x0 (/lib/ld.so) 0x7f216b426103/0x7f216b426df0/P/-/-/1
+//! ```
+//!
+//! Three things have this text ([`Form`]), told apart by what is in the first lines:
+//! - *instructions*, of Intel PT (`--insn-trace`, `--itrace=i1i`): each line is one;
+//! - *branches* (`--itrace=b`): a line has a branch and the instruction that it went to. Each is a record, so that an instruction
+//!   between two branches is no record, and a branch that was gone to is two;
+//! - *samples*: what lies between two lines is not known. The branch stack of a sample is given with it, oldest first; the address
+//!   of a memory sample is an access of one unknown byte.
+//!
+//! The number of the thread takes the cpu's place, because calls are those of threads. The idle threads of all cpus are number 0;
+//! the top bit and their cpu take its place. The code of an instruction is that of x86, its bytes in the order of memory.
+
+mod sample;
+
+use self::sample::{LONGEST_CODE, Place, Sample};
+use super::riscv;
+use super::stamp::Stamp;
+use super::{Dialect, LineError, LineState};
+use crate::record::{CpuNumber, Event, EventKind, Instruction, Record};
+
+pub use self::sample::{Symbol, symbols};
+
+/// What the lines of a text are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Form {
+    /// Every instruction.
+    Instructions,
+    /// Every branch that was taken.
+    Branches,
+    /// Some instructions.
+    Samples,
+}
+
+/// The reader.
+#[derive(Clone, Copy)]
+pub(super) struct Perf(pub(super) Form);
+
+/// Whether a line is a sample with an address.
+pub(super) fn is_sample(line: &[u8]) -> bool {
+    Sample::read(line).is_ok_and(|sample| sample.place().is_some())
+}
+
+/// What the first lines of a text are.
+pub(super) fn form<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Form {
+    let mut rows = Rows::default();
+    let mut has_branches = false;
+    for line in lines {
+        let Ok(sample) = Sample::read(line) else {
+            continue;
+        };
+        let Some(place) = sample.place() else {
+            continue;
+        };
+        if sample.is_instruction(&place) {
+            rows.add(sample.thread, place.address);
+        } else {
+            has_branches |= sample.is_branch(&place);
+        }
+    }
+    match has_branches {
+        _ if rows.are_whole() => Form::Instructions,
+        true => Form::Branches,
+        false => Form::Samples,
+    }
+}
+
+/// Whether lines that look like a row of instructions are one: without the event's name, samples look the same.
+#[derive(Default)]
+struct Rows {
+    last: Option<(CpuNumber, u64)>,
+    pairs: u64,
+    /// Pairs of which the second one may follow the first in memory.
+    near: u64,
+    count: u64,
+}
+
+impl Rows {
+    fn add(&mut self, thread: CpuNumber, address: u64) {
+        if let Some((_, last)) = self.last.filter(|(of, _)| *of == thread) {
+            self.pairs += 1;
+            self.near += u64::from((1..=LONGEST_CODE).contains(&address.wrapping_sub(last)));
+        }
+        self.last = Some((thread, address));
+        self.count += 1;
+    }
+
+    /// One instruction in four is a branch at most, over many of them.
+    const fn are_whole(&self) -> bool {
+        self.count > 0 && self.near * 4 >= self.pairs
+    }
+}
+
+impl Perf {
+    /// The records of a sample.
+    fn emit<'a>(
+        self,
+        state: &LineState,
+        sample: &Sample<'a>,
+        place: &Place<'a>,
+        emit: &mut impl FnMut(&LineState, &Record<'a>),
+    ) {
+        let stamp = Stamp {
+            time: sample.time,
+            cpu: Some(sample.thread),
+        };
+        let is_branch = sample.is_branch(place);
+        if self.0 == Form::Instructions && (is_branch || !sample.is_instruction(place)) {
+            // The branches of such a text are among its instructions.
+            let kind = match place.is_gap() {
+                true => EventKind::Exception,
+                false => EventKind::Other,
+            };
+            emit(state, &stamp.event(kind, sample.text()));
+            return;
+        }
+        let instruction = |address: u64| stamp.instruction(address, 16);
+        let own = Instruction {
+            opcode: place.code(),
+            disassembly: match place.disassembly() {
+                b"" if is_branch => place.flags(),
+                disassembly => disassembly,
+            },
+            ..instruction(place.address)
+        };
+        if self.0 == Form::Branches && is_branch {
+            // A trace begins with a branch from nowhere, and ends with one to nowhere.
+            if place.address != 0 {
+                emit(state, &Record::Instruction(own));
+            }
+            if place.is_gap() {
+                emit(state, &stamp.event(EventKind::Exception, place.flags()));
+            }
+            if let Some(target) = place.target().filter(|target| *target != 0) {
+                emit(state, &Record::Instruction(instruction(target)));
+            }
+            return;
+        }
+        for (from, to) in place.branch_stack() {
+            emit(state, &Record::Instruction(instruction(from)));
+            emit(state, &Record::Instruction(instruction(to)));
+        }
+        emit(state, &Record::Instruction(own));
+        if let Some((kind, address)) = sample.accessed(place) {
+            emit(
+                state,
+                &stamp.access(kind, 1, (address, 16), riscv::unknown(1)),
+            );
+        }
+    }
+}
+
+impl Dialect for Perf {
+    const HAS_TIME: bool = false;
+
+    fn line<'a>(
+        &self,
+        state: &mut LineState,
+        line: &'a [u8],
+        emit: &mut impl FnMut(&LineState, &Record<'a>),
+    ) -> Result<(), LineError> {
+        if let Some(kind) = note(line) {
+            let event = Event {
+                time: state.time,
+                cpu: None,
+                kind,
+                text: line.trim_ascii(),
+            };
+            emit(state, &Record::Event(event));
+            return Ok(());
+        }
+        let sample = Sample::read(line)?;
+        state.time = sample.time;
+        let Some(place) = sample.place() else {
+            let stamp = Stamp {
+                time: sample.time,
+                cpu: Some(sample.thread),
+            };
+            emit(state, &stamp.event(EventKind::Other, sample.text()));
+            return Ok(());
+        };
+        self.emit(state, &sample, &place, emit);
+        Ok(())
+    }
+}
+
+/// What a line is that is none of a sample: a comment of the head, or a place at which the trace could not be decoded.
+fn note(line: &[u8]) -> Option<EventKind> {
+    match line.trim_ascii_start() {
+        [b'#', ..] => Some(EventKind::Other),
+        text if text.starts_with(b"instruction trace error") => Some(EventKind::Exception),
+        _ => None,
+    }
+}

@@ -1,0 +1,419 @@
+//! The fields of a line of `perf script`.
+//!
+//! Which fields there are and what they mean depends on `-F`; their order is always the same: the thread's name, its number, the cpu, the time,
+//! the period, the event, flags, the accessed address, the instruction's address with its symbol and file, the branch stack, the
+//! code. A name and a symbol may have blanks. An address is right-aligned in 16 columns, which tells it from other numbers.
+
+use memchr::{memchr, memmem};
+use tracewire_arch::Opcode;
+use tracewire_model::hex;
+
+use super::super::LineError;
+use super::super::cursor::is_blank;
+use crate::record::{AccessKind, Address, CpuNumber, Scale, Time};
+
+/// In how many columns an address is written.
+const ADDRESS: usize = 16;
+
+/// The longest code of an instruction, in bytes.
+pub(super) const LONGEST_CODE: u64 = 15;
+
+/// What the number of the idle threads of a cpu has, besides the cpu.
+const IDLE: u32 = 1 << 31;
+
+/// A line up to its event, and what follows.
+pub(super) struct Sample<'a> {
+    pub(super) time: Time,
+    /// The thread.
+    pub(super) thread: CpuNumber,
+    period: Option<u64>,
+    /// The event without its colon; empty where there is none.
+    event: &'a [u8],
+    rest: &'a [u8],
+    text: &'a [u8],
+}
+
+/// Where a sample was.
+pub(super) struct Place<'a> {
+    pub(super) address: u64,
+    /// The address before it, of accessed memory.
+    accessed: Option<u64>,
+    /// What is before the addresses.
+    before: &'a [u8],
+    /// What is after the address: symbol, file, target, branch stack, code.
+    after: &'a [u8],
+}
+
+/// The words of a text: where each begins, and the word.
+fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += text.get(at..)?.iter().position(|byte| !is_blank(*byte))?;
+        let rest = &text[at..];
+        let length = rest
+            .iter()
+            .position(|byte| is_blank(*byte))
+            .unwrap_or(rest.len());
+        let word = (at, &rest[..length]);
+        at += length;
+        Some(word)
+    })
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// A time in seconds, with six or nine decimals.
+fn time(word: &[u8]) -> Option<Time> {
+    let point = memchr(b'.', word)?;
+    let (whole, fraction) = (decimal(&word[..point])?, &word[point + 1..]);
+    let (unit, decimals) = match fraction.len() {
+        6 => (1_000_000, 6),
+        9 => (1_000_000_000, 9),
+        _ => return None,
+    };
+    Some(Time {
+        ticks: whole.checked_mul(unit)?.checked_add(decimal(fraction)?)?,
+        decimals,
+        scale: Scale::None,
+    })
+}
+
+/// Where the time of a line is: its start, its colon, and what it says.
+fn find_time(line: &[u8]) -> Option<(usize, usize, Time)> {
+    memchr::memchr_iter(b':', line)
+        .filter(|colon| line.get(colon + 1).is_none_or(|next| is_blank(*next)))
+        .find_map(|colon| {
+            let start = (line[..colon].iter())
+                .rposition(|byte| is_blank(*byte))
+                .map_or(0, |blank| blank + 1);
+            Some((start, colon, time(&line[start..colon])?))
+        })
+}
+
+/// The last word of a text, and what is before it.
+fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
+    let text = text.trim_ascii_end();
+    let start = (text.iter().rposition(|byte| is_blank(*byte))).map_or(0, |blank| blank + 1);
+    let (before, word) = text.split_at(start);
+    (word, before)
+}
+
+/// The number of a thread: `1234` or `1230/1234`, -1 where it is not known.
+fn thread(word: &[u8]) -> Option<u32> {
+    let number = match memchr(b'/', word) {
+        Some(slash) => {
+            let process = word[..slash].strip_prefix(b"-").unwrap_or(&word[..slash]);
+            decimal(process)?;
+            &word[slash + 1..]
+        }
+        None => word,
+    };
+    match number {
+        b"-1" => Some(u32::MAX),
+        number => decimal(number).and_then(|number| u32::try_from(number).ok()),
+    }
+}
+
+impl<'a> Sample<'a> {
+    pub(super) fn read(line: &'a [u8]) -> Result<Self, LineError> {
+        const TIME: &str = "the thread, and the time in seconds, such as 12.345678:";
+        let (start, colon, time) = find_time(line).ok_or_else(|| LineError::at(line, 0, TIME))?;
+        let (mut word, mut before) = last_word(&line[..start]);
+        let cpu = (word
+            .strip_prefix(b"[")
+            .and_then(|word| word.strip_suffix(b"]")))
+        .and_then(decimal)
+        .and_then(|cpu| u32::try_from(cpu).ok());
+        if cpu.is_some() {
+            (word, before) = last_word(before);
+        }
+        let number = thread(word).filter(|_| !before.trim_ascii().is_empty());
+        let Some(number) = number else {
+            let position = start.saturating_sub(word.len() + 1);
+            return Err(LineError::at(
+                line,
+                position,
+                "the number of a thread, after its name",
+            ));
+        };
+        let number = match (number, cpu) {
+            (0, Some(cpu)) => IDLE | cpu,
+            (number, _) => number,
+        };
+        let text = line.get(colon + 1..).unwrap_or_default();
+        let mut next = words(text);
+        let first = next.next();
+        let name = |(at, word): (usize, &'a [u8])| match word {
+            [name @ .., b':'] if !name.is_empty() => Some((name, at + word.len())),
+            _ => None,
+        };
+        let (period, event) = match first {
+            Some(word) => match name(word) {
+                Some(event) => (None, Some(event)),
+                None => decimal(word.1)
+                    .and_then(|period| Some((Some(period), Some(name(next.next()?)?))))
+                    .unwrap_or((None, None)),
+            },
+            None => (None, None),
+        };
+        let (event, end) = event.unwrap_or((b"", 0));
+        Ok(Self {
+            time,
+            thread: CpuNumber(number),
+            period,
+            event,
+            rest: text.get(end..).unwrap_or_default(),
+            text: text.trim_ascii(),
+        })
+    }
+
+    /// What follows the time.
+    pub(super) const fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// Where it was; none where the line has no address.
+    pub(super) fn place(&self) -> Option<Place<'a>> {
+        // How memory was accessed is told between the address of the memory and that of the instruction.
+        let told = memmem::find(self.rest, b"|OP ");
+        let skipped = told.unwrap_or(0);
+        let row = Row::find(&self.rest[skipped..])?;
+        let accessed = match told {
+            Some(told) => Row::find(&self.rest[..told]).map(|row| row.first),
+            None => Some(row.first).filter(|_| row.count > 1),
+        };
+        Some(Place {
+            address: row.last,
+            accessed,
+            before: &self.rest[..skipped + row.start],
+            after: &self.rest[skipped + row.end..],
+        })
+    }
+
+    /// Whether it is one of a row of instructions.
+    pub(super) fn is_instruction(&self, place: &Place<'_>) -> bool {
+        if place.target().is_some() {
+            return false;
+        }
+        match self.event {
+            b"" => self.period.is_none() && place.has_code(),
+            event => {
+                event.starts_with(b"instructions")
+                    && match self.period {
+                        Some(period) => period <= 1,
+                        None => place.has_code(),
+                    }
+            }
+        }
+    }
+
+    /// Whether it is a branch.
+    pub(super) fn is_branch(&self, place: &Place<'_>) -> bool {
+        self.event.starts_with(b"branches") && self.period.is_none_or(|period| period <= 1)
+            || place.target().is_some()
+    }
+
+    /// The memory that was accessed.
+    pub(super) fn accessed(&self, place: &Place<'_>) -> Option<(AccessKind, u64)> {
+        let address = place.accessed?;
+        let has = |text: &[u8], part: &[u8]| memmem::find(text, part).is_some();
+        let kind = if has(self.rest, b"|OP LOAD") {
+            AccessKind::Read
+        } else if has(self.rest, b"|OP STORE") {
+            AccessKind::Write
+        } else if has(self.event, b"mem-loads") || has(self.event, b"ldlat-loads") {
+            AccessKind::Read
+        } else if has(self.event, b"mem-stores") || has(self.event, b"ldlat-stores") {
+            AccessKind::Write
+        } else {
+            return None;
+        };
+        Some((kind, address))
+    }
+}
+
+/// Numbers side by side, each right-aligned in the columns of an address.
+struct Row {
+    first: u64,
+    last: u64,
+    count: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Row {
+    /// The first row of a text.
+    fn find(text: &[u8]) -> Option<Self> {
+        let mut row: Option<Self> = None;
+        for (start, word) in words(text) {
+            let end = start + word.len();
+            let blanks = end
+                .checked_sub(ADDRESS)
+                .and_then(|column| text.get(column..start));
+            let is_aligned = blanks.is_some_and(|blanks| blanks.iter().all(|byte| is_blank(*byte)));
+            match (hex::number(word).filter(|_| is_aligned), &mut row) {
+                (None, None) => {}
+                (None, Some(_)) => break,
+                (Some(value), None) => {
+                    row = Some(Self {
+                        first: value,
+                        last: value,
+                        count: 1,
+                        start,
+                        end,
+                    });
+                }
+                (Some(value), Some(row)) => {
+                    row.last = value;
+                    row.count += 1;
+                    row.end = end;
+                }
+            }
+        }
+        row
+    }
+}
+
+impl<'a> Place<'a> {
+    /// What the flags say the branch is, such as `call` or `tr end  return`.
+    pub(super) fn flags(&self) -> &'a [u8] {
+        self.before.trim_ascii()
+    }
+
+    /// Whether the trace begins or ends there.
+    pub(super) fn is_gap(&self) -> bool {
+        self.flags().starts_with(b"tr strt") || self.flags().starts_with(b"tr end")
+    }
+
+    /// Where a branch goes.
+    pub(super) fn target(&self) -> Option<u64> {
+        let arrow = memmem::find(self.after, b" => ")?;
+        let (_, word) = words(&self.after[arrow + 4..]).next()?;
+        hex::number(word)
+    }
+
+    /// The bytes after `insn:`.
+    fn code_text(&self) -> Option<&'a [u8]> {
+        let at = memmem::rfind(self.after, b" insn:")?;
+        Some(&self.after[at + 6..])
+    }
+
+    /// The code, its bytes in the order of memory.
+    pub(super) fn code(&self) -> Option<Opcode> {
+        let mut value = 0u128;
+        let mut bytes = 0u8;
+        for (_, word) in words(self.code_text()?) {
+            let byte = Some(word)
+                .filter(|word| word.len() == 2)
+                .and_then(hex::number);
+            let Some(byte) = byte.filter(|_| u64::from(bytes) < LONGEST_CODE) else {
+                break;
+            };
+            value = value << 8 | u128::from(byte);
+            bytes += 1;
+        }
+        (bytes > 0).then_some(Opcode {
+            value,
+            digits: bytes * 2,
+        })
+    }
+
+    /// The disassembly, which follows the file or the code.
+    pub(super) fn disassembly(&self) -> &'a [u8] {
+        if memmem::find(self.after, b" => ").is_some() {
+            return b"";
+        }
+        let text = match self.code_text() {
+            Some(code) => {
+                let end = words(code)
+                    .take_while(|(_, word)| word.len() == 2 && hex::number(word).is_some())
+                    .last()
+                    .map_or(0, |(at, word)| at + word.len());
+                &code[end..]
+            }
+            None => match file(self.after) {
+                Some((_, end)) => &self.after[end..],
+                None => return b"",
+            },
+        };
+        let text = text.trim_ascii();
+        // Of a sample, something else may be here.
+        match text {
+            [first, ..] if first.is_ascii_alphabetic() => text,
+            _ => b"",
+        }
+    }
+
+    fn has_code(&self) -> bool {
+        self.code().is_some() || !self.disassembly().is_empty()
+    }
+
+    /// The branches of the stack of a sample, from and to, oldest first.
+    pub(super) fn branch_stack(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let after = self.after;
+        let start = memmem::find(after, b"/0x").map_or(after.len(), |slash| {
+            (after[..slash].iter())
+                .rposition(|byte| is_blank(*byte))
+                .unwrap_or(0)
+        });
+        let branches: Vec<(u64, u64)> = words(&after[start..])
+            .map_while(|(_, word)| branch(word))
+            .collect();
+        branches.into_iter().rev()
+    }
+}
+
+/// A branch of a stack: `0xFROM/0xTO/P/-/-/0`.
+fn branch(word: &[u8]) -> Option<(u64, u64)> {
+    let mut parts = word.split(|byte| *byte == b'/');
+    let mut address = || hex::number(parts.next()?.strip_prefix(b"0x")?);
+    Some((address()?, address()?))
+}
+
+/// The file in parentheses after a symbol, and where it ends.
+fn file(text: &[u8]) -> Option<(&[u8], usize)> {
+    let start = [&b" (/"[..], b" (["]
+        .into_iter()
+        .filter_map(|sign| memmem::find(text, sign))
+        .min()?;
+    let rest = &text[start + 2..];
+    let length = memchr::memchr_iter(b')', rest)
+        .find(|end| rest.get(end + 1).is_none_or(|next| is_blank(*next)))?;
+    Some((&rest[..length], start + 2 + length + 1))
+}
+
+/// A symbol that a line names, with its file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Symbol<'a> {
+    /// The symbol's name.
+    pub name: &'a [u8],
+    /// Its address in the process.
+    pub address: Address,
+    /// The file that it is in.
+    pub file: &'a [u8],
+}
+
+/// The symbols that the lines of a text name, those of lines that have an offset.
+pub fn symbols(text: &[u8]) -> impl Iterator<Item = Symbol<'_>> {
+    text.split(|byte| *byte == b'\n').filter_map(|line| {
+        let place = Sample::read(line).ok()?.place()?;
+        let (file, _) = file(place.after)?;
+        let start = memmem::find(place.after, b" (")?;
+        let named = place.after[..start].trim_ascii();
+        let plus = memmem::rfind(named, b"+0x")?;
+        let offset = hex::number(&named[plus + 3..])?;
+        Some(Symbol {
+            name: &named[..plus],
+            address: Address(place.address.checked_sub(offset)?),
+            file,
+        })
+    })
+}
