@@ -40,8 +40,8 @@ pub fn bias(trace: &Path, program: &Path) -> u64 {
     // One of them may be of another process, or a name that several symbols have.
     let mut counts: Vec<(u64, usize)> = vec![(first, 1)];
     for bias in biases {
-        match counts.iter_mut().find(|(of, _)| *of == bias) {
-            Some((_, count)) => *count += 1,
+        match counts.iter().position(|(of, _)| *of == bias) {
+            Some(at) => counts[at].1 += 1,
             None if counts.len() < AGREEING => counts.push((bias, 1)),
             None => {}
         }

@@ -45,9 +45,11 @@ impl Content {
             Format::PerfInstructions => Self::ControlFlow,
             Format::PerfBranches => Self::Branches,
             Format::PerfSamples => Self::Samples,
-            _ if summary.instructions > 0
-                && summary.register_writes == 0
-                && summary.memory_accesses == 0 =>
+            // These write what instructions did only if they are told to.
+            Format::Spike | Format::QemuLog | Format::Execlog
+                if summary.instructions > 0
+                    && summary.register_writes == 0
+                    && summary.memory_accesses == 0 =>
             {
                 Self::ControlFlow
             }
@@ -113,8 +115,7 @@ impl Lacking {
             (_, Format::Execlog) => {
                 "run QEMU with execlog's reg=*, or with `tracewire qemu` for memory too"
             }
-            _ if self.format.is_perf() => "record values with `tracewire record`",
-            _ => "make the trace with registers and memory accesses",
+            _ => "record values with `tracewire record`",
         }
     }
 }
