@@ -200,13 +200,9 @@ fn lines_of_perf_script() {
                     ls  7 [001] 9.000002:   1 branches:uH:   call              401009 _start+0x9 (/bin/ls) =>           401020 main+0x0 (/bin/ls) insn: e8 12 00 00 00\n\
                     ls  7 [001] 9.000003:   1 branches:uH:           401030 main+0x10 (/bin/ls)\n";
     assert_eq!(
-        Format::detect(branches.as_bytes()),
-        Some(Format::PerfBranches)
-    );
-    assert_eq!(
-        records(Format::PerfBranches, branches),
+        records(Format::PerfBranches, &transcript(branches)),
         [
-            "9.000001 cpu7 Exception [tr strt]",
+            "0 Exception [tr strt]",
             "9.000001 cpu7 taken 0000000000401000 no-opcode - [] - []",
             "9.000002 cpu7 taken 0000000000401009 e812000000/40 - [] - [call]",
             "9.000002 cpu7 taken 0000000000401020 no-opcode - [] - []",
@@ -217,11 +213,7 @@ fn lines_of_perf_script() {
     let samples = "ls  7 [001] 9.000001:   30 cpu/mem-loads,ldlat=30/P:     7ffd1234abcd         68100142 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A                7           401009 main+0x9 (/bin/ls)\n\
                    ls  7 [001] 9.000002:   100003 cycles:u:           401030 main+0x10 (/bin/ls)  0x401020/0x401028/P/-/-/1 0x401010/0x401020/M/-/-/0 \n";
     assert_eq!(
-        Format::detect(samples.as_bytes()),
-        Some(Format::PerfSamples)
-    );
-    assert_eq!(
-        records(Format::PerfSamples, samples),
+        records(Format::PerfSamples, &transcript(samples)),
         [
             "9.000001 cpu7 taken 0000000000401009 no-opcode - [] - []",
             "9.000001 cpu7 Read 1 - 00007ffd1234abcd ?? of 0",
@@ -576,7 +568,7 @@ fn transcript(log: &str) -> String {
     let mut text = String::new();
     input.read_to_string(&mut text).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
-    assert_eq!(header, "# transcript of a QEMU log");
+    assert!(header.starts_with("# transcript of "), "{header}");
     rest.to_owned()
 }
 

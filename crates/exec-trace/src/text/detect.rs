@@ -56,6 +56,9 @@ pub(super) fn detect(text: &[u8]) -> Option<Format> {
         if line == qemu_log::HEADER {
             return Some(Format::QemuLog);
         }
+        if let Some(form) = perf::header_form(line) {
+            return Some(form.format());
+        }
         match nios2::version(line) {
             Some(2) => return Some(Format::Nios2V2),
             Some(_) => return Some(Format::Nios2V3),
@@ -89,11 +92,7 @@ pub(super) fn detect(text: &[u8]) -> Option<Format> {
         }
         if perf::is_sample(line) {
             let lines = Lines::new(text, 0, text.len().min(BYTES));
-            return Some(match perf::form(lines.map(|(_, line)| line).take(LINES)) {
-                perf::Form::Instructions => Format::PerfInstructions,
-                perf::Form::Branches => Format::PerfBranches,
-                perf::Form::Samples => Format::PerfSamples,
-            });
+            return Some(perf::form(lines.map(|(_, line)| line).take(LINES)).format());
         }
         if weak.is_none() {
             weak = match (qemu4v, tarmac) {

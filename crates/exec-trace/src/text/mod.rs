@@ -60,6 +60,7 @@ mod source;
 pub mod spike;
 mod stamp;
 pub mod tarmac;
+mod transcriber;
 
 use std::fmt;
 

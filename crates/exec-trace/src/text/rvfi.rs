@@ -49,7 +49,15 @@ fn content(word: &[u8]) -> Option<Content<'_>> {
     let (name, rest) = word.split_at(sign);
     let digits = &rest[1..];
     let digits = digits.strip_prefix(b"0x").unwrap_or(digits);
-    let value = Value::parse(digits, Notation::Verilog).filter(|value| value.digits() >= 4)?;
+    // Nearly all are known, and short.
+    let mut plain = Cursor::new(digits);
+    let value = match plain.plain_value() {
+        Some(value) if plain.is_at_end() => value,
+        _ => Value::parse(digits, Notation::Verilog)?,
+    };
+    if value.digits() < 4 {
+        return None;
+    }
     let is_register = matches!(name, [b'x' | b'f', ones] if ones.is_ascii_digit())
         || matches!(name, [b'x' | b'f', tens, ones] if tens.is_ascii_digit() && ones.is_ascii_digit());
     Some(match (name, rest[0]) {
@@ -76,7 +84,7 @@ impl Dialect for Rvfi {
         emit: &mut impl FnMut(&LineState, &Record<'a>),
     ) -> Result<(), LineError> {
         let mut cursor = Cursor::new(line);
-        if is_header(line) {
+        if line.trim_ascii_start().starts_with(b"Time") && is_header(line) {
             emit(state, &Stamp::at(state.time).event(EventKind::Header, line));
             return Ok(());
         }

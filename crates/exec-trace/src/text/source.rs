@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use tracewire_mapped_file::MappedFile;
 use tracewire_tracefile::private;
 
-use super::{qemu_log, refusal};
+use super::transcriber::Transcriber;
+use super::{Lines, perf, qemu_log, refusal};
 
 /// How a file is compressed, known from its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -101,7 +102,7 @@ impl TraceText {
         }
         let map = MappedFile::map(file, path).map_err(error)?;
         match Compression::detect(&map) {
-            Compression::None if !is_transcribed(&map) => Ok(Self {
+            Compression::None if transcript(&map).is_none() => Ok(Self {
                 bytes: Bytes::Mapped(map),
                 compression: Compression::None,
                 is_file: true,
@@ -201,10 +202,22 @@ impl Deref for TraceText {
 /// How much of a text is looked at to know whether it is a log that is transcribed.
 const LOOK: u64 = 64 << 10;
 
-/// Whether a text that begins so is not read as it is.
-fn is_transcribed(text: &[u8]) -> bool {
+/// How a text is transcribed.
+enum Transcript {
+    QemuLog,
+    Perf(perf::Branches),
+}
+
+/// How a text that begins so is transcribed; none where it is read as it is.
+fn transcript(text: &[u8]) -> Option<Transcript> {
     let text = &text[..text.len().min(LOOK as usize)];
-    qemu_log::is_log(text) && refusal(text).is_none()
+    if qemu_log::is_log(text) {
+        return refusal(text).is_none().then_some(Transcript::QemuLog);
+    }
+    // The last line may be cut.
+    let end = memchr::memrchr(b'\n', text).map_or(text.len(), |end| end + 1);
+    let lines = || Lines::new(text, 0, end).map(|(_, line)| line);
+    perf::transcript(lines).map(Transcript::Perf)
 }
 
 /// A text that is to be read: the transcript of what cannot be read in pieces, else the text itself; and whether it is a
@@ -222,11 +235,15 @@ pub fn transcribed<'a>(
     {
         return Err(io::Error::new(error.kind(), error.to_string()));
     }
-    let is_log = is_transcribed(&first);
+    let transcript = transcript(&first);
     let input = io::Cursor::new(first).chain(Failing(failed)).chain(input);
-    Ok(match is_log {
-        true => (Box::new(qemu_log::Transcriber::new(input)), true),
-        false => (Box::new(input), false),
+    Ok(match transcript {
+        Some(Transcript::QemuLog) => {
+            let log = qemu_log::Log::default();
+            (Box::new(Transcriber::new(input, log)), true)
+        }
+        Some(Transcript::Perf(branches)) => (Box::new(Transcriber::new(input, branches)), true),
+        None => (Box::new(input), false),
     })
 }
 

@@ -10,21 +10,26 @@
 //! - *instructions*, of Intel PT (`--insn-trace`, `--itrace=i1i`): each line is one;
 //! - *branches* (`--itrace=b`): a line has a branch and the instruction that it went to. Each is a record, so that an instruction
 //!   between two branches is no record, and a branch that was gone to is two;
-//! - *samples*: what lies between two lines is not known. The branch stack of a sample is given with it, oldest first; the address
+//! - *samples*: what lies between two lines is not known. The branch stack of a sample comes before it, oldest first; the address
 //!   of a memory sample is an access of one unknown byte.
+//!
+//! A line that has several instructions is transcribed to one line for each ([`transcribed`](super::transcribed)).
 //!
 //! The number of the thread takes the cpu's place, because calls are those of threads. The idle threads of all cpus are number 0;
 //! the top bit and their cpu take its place. The code of an instruction is that of x86, its bytes in the order of memory.
 
 mod sample;
+mod transcribe;
 
 use self::sample::{LONGEST_CODE, Place, Sample};
 use super::riscv;
 use super::stamp::Stamp;
-use super::{Dialect, LineError, LineState};
+use super::{Dialect, Format, LineError, LineState};
 use crate::record::{CpuNumber, Event, EventKind, Instruction, Record};
 
+pub(crate) use self::sample::time_start;
 pub use self::sample::{Symbol, symbols};
+pub(super) use self::transcribe::{Branches, header_form, transcript};
 
 /// What the lines of a text are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,6 +40,26 @@ pub(super) enum Form {
     Branches,
     /// Some instructions.
     Samples,
+}
+
+impl Form {
+    /// The format of it.
+    pub(super) const fn format(self) -> Format {
+        match self {
+            Self::Instructions => Format::PerfInstructions,
+            Self::Branches => Format::PerfBranches,
+            Self::Samples => Format::PerfSamples,
+        }
+    }
+
+    /// What the first line of a transcript calls it.
+    const fn name(self) -> &'static [u8] {
+        match self {
+            Self::Instructions => b"instructions",
+            Self::Branches => b"branches",
+            Self::Samples => b"samples",
+        }
+    }
 }
 
 /// The reader.
@@ -97,7 +122,7 @@ impl Rows {
 }
 
 impl Perf {
-    /// The records of a sample.
+    /// The records of a sample: where a line has several instructions, its own.
     fn emit<'a>(
         self,
         state: &LineState,
@@ -128,23 +153,6 @@ impl Perf {
             },
             ..instruction(place.address)
         };
-        if self.0 == Form::Branches && is_branch {
-            // A trace begins with a branch from nowhere, and ends with one to nowhere.
-            if place.address != 0 {
-                emit(state, &Record::Instruction(own));
-            }
-            if place.is_gap() {
-                emit(state, &stamp.event(EventKind::Exception, place.flags()));
-            }
-            if let Some(target) = place.target().filter(|target| *target != 0) {
-                emit(state, &Record::Instruction(instruction(target)));
-            }
-            return;
-        }
-        for (from, to) in place.branch_stack() {
-            emit(state, &Record::Instruction(instruction(from)));
-            emit(state, &Record::Instruction(instruction(to)));
-        }
         emit(state, &Record::Instruction(own));
         if let Some((kind, address)) = sample.accessed(place) {
             emit(
@@ -165,11 +173,12 @@ impl Dialect for Perf {
         emit: &mut impl FnMut(&LineState, &Record<'a>),
     ) -> Result<(), LineError> {
         if let Some(kind) = note(line) {
+            let text = line.trim_ascii();
             let event = Event {
                 time: state.time,
                 cpu: None,
                 kind,
-                text: line.trim_ascii(),
+                text: text.strip_prefix(transcribe::GAP).unwrap_or(text),
             };
             emit(state, &Record::Event(event));
             return Ok(());
@@ -192,6 +201,7 @@ impl Dialect for Perf {
 /// What a line is that is none of a sample: a comment of the head, or a place at which the trace could not be decoded.
 fn note(line: &[u8]) -> Option<EventKind> {
     match line.trim_ascii_start() {
+        text if text.starts_with(transcribe::GAP) => Some(EventKind::Exception),
         [b'#', ..] => Some(EventKind::Other),
         text if text.starts_with(b"instruction trace error") => Some(EventKind::Exception),
         _ => None,

@@ -42,6 +42,8 @@ pub(super) struct Place<'a> {
     before: &'a [u8],
     /// What is after the address: symbol, file, target, branch stack, code.
     after: &'a [u8],
+    /// What is after the arrow to a target.
+    target: Option<&'a [u8]>,
 }
 
 /// The words of a text: where each begins, and the word.
@@ -84,6 +86,11 @@ fn time(word: &[u8]) -> Option<Time> {
         decimals,
         scale: Scale::None,
     })
+}
+
+/// Where the time of a line begins; 0 where it has none.
+pub(crate) fn time_start(line: &[u8]) -> usize {
+    find_time(line).map_or(0, |(start, ..)| start)
 }
 
 /// Where the time of a line is: its start, its colon, and what it says.
@@ -180,21 +187,31 @@ impl<'a> Sample<'a> {
         self.text
     }
 
+    /// The front of its line, up to the event and a blank.
+    pub(super) fn head<'l>(&self, line: &'l [u8]) -> &'l [u8] {
+        let end = line.len().saturating_sub(self.rest.len());
+        &line[..end]
+    }
+
     /// Where it was; none where the line has no address.
     pub(super) fn place(&self) -> Option<Place<'a>> {
         // How memory was accessed is told between the address of the memory and that of the instruction.
-        let told = memmem::find(self.rest, b"|OP ");
+        let told = memchr(b'|', self.rest).filter(|at| self.rest[*at..].starts_with(b"|OP "));
         let skipped = told.unwrap_or(0);
         let row = Row::find(&self.rest[skipped..])?;
         let accessed = match told {
             Some(told) => Row::find(&self.rest[..told]).map(|row| row.first),
             None => Some(row.first).filter(|_| row.count > 1),
         };
+        let after = &self.rest[skipped + row.end..];
+        let arrow = memchr::memchr_iter(b'=', after)
+            .find(|at| after[*at..].starts_with(b"=> ") && after[..*at].ends_with(b" "));
         Some(Place {
             address: row.last,
             accessed,
             before: &self.rest[..skipped + row.start],
-            after: &self.rest[skipped + row.end..],
+            after,
+            target: arrow.map(|arrow| &after[arrow + 3..]),
         })
     }
 
@@ -295,15 +312,15 @@ impl<'a> Place<'a> {
 
     /// Where a branch goes.
     pub(super) fn target(&self) -> Option<u64> {
-        let arrow = memmem::find(self.after, b" => ")?;
-        let (_, word) = words(&self.after[arrow + 4..]).next()?;
+        let (_, word) = words(self.target?).next()?;
         hex::number(word)
     }
 
     /// The bytes after `insn:`.
     fn code_text(&self) -> Option<&'a [u8]> {
-        let at = memmem::rfind(self.after, b" insn:")?;
-        Some(&self.after[at + 6..])
+        let colon = memchr::memrchr_iter(b':', self.after)
+            .find(|colon| self.after[..*colon].ends_with(b" insn"))?;
+        Some(&self.after[colon + 1..])
     }
 
     /// The code, its bytes in the order of memory.
@@ -328,7 +345,7 @@ impl<'a> Place<'a> {
 
     /// The disassembly, which follows the file or the code.
     pub(super) fn disassembly(&self) -> &'a [u8] {
-        if memmem::find(self.after, b" => ").is_some() {
+        if self.target.is_some() {
             return b"";
         }
         let text = match self.code_text() {
@@ -380,14 +397,13 @@ fn branch(word: &[u8]) -> Option<(u64, u64)> {
 
 /// The file in parentheses after a symbol, and where it ends.
 fn file(text: &[u8]) -> Option<(&[u8], usize)> {
-    let start = [&b" (/"[..], b" (["]
-        .into_iter()
-        .filter_map(|sign| memmem::find(text, sign))
-        .min()?;
-    let rest = &text[start + 2..];
+    let open = memchr::memchr_iter(b'(', text).find(|open| {
+        text[..*open].ends_with(b" ") && matches!(text.get(open + 1), Some(b'/' | b'['))
+    })?;
+    let rest = &text[open + 1..];
     let length = memchr::memchr_iter(b')', rest)
         .find(|end| rest.get(end + 1).is_none_or(|next| is_blank(*next)))?;
-    Some((&rest[..length], start + 2 + length + 1))
+    Some((&rest[..length], open + 1 + length + 1))
 }
 
 /// A symbol that a line names, with its file.

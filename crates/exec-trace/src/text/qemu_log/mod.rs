@@ -34,7 +34,7 @@ use super::qemu4v::Qemu4v;
 use super::{Dialect, LineError, LineState, Lines};
 use crate::record::{Event, EventKind, Record};
 
-pub(super) use transcribe::{Transcriber, is_log};
+pub(super) use transcribe::{Log, is_log};
 
 /// The first line of a transcript.
 pub(super) const HEADER: &[u8] = b"# transcript of a QEMU log";

@@ -1,18 +1,12 @@
 //! A log of QEMU's, turned into its transcript while it is read.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Read};
 
 use super::super::qemu4v::{decimal, hex};
+use super::super::transcriber::Transcribe;
 use super::block::{Line, Translated};
 use super::registers::{self, Mode};
 use super::{EXCEPTION, HEADER};
-
-/// How much of the log is read at once.
-const READ: usize = 1 << 18;
-
-/// A line that is longer is no line of a log: it is passed over.
-const LONGEST: usize = 1 << 16;
 
 /// How many blocks are remembered, and how many lines of registers of a cpu. QEMU has room for fewer blocks.
 const MOST_BLOCKS: usize = 1 << 22;
@@ -126,7 +120,7 @@ struct Dump {
 
 /// What the log has said so far.
 #[derive(Default)]
-struct Log {
+pub(in crate::text) struct Log {
     out: Vec<u8>,
     /// Translations that were not executed yet, by address; the others by where QEMU has them.
     fresh: HashMap<u64, Translated>,
@@ -140,8 +134,26 @@ struct Log {
     spare: (Vec<u8>, Vec<usize>),
 }
 
-impl Log {
+impl Transcribe for Log {
+    fn header(&self) -> &[u8] {
+        HEADER
+    }
+
     fn line(&mut self, line: &[u8]) {
+        self.take_line(line);
+    }
+
+    fn end(&mut self, is_cut: bool) {
+        self.take_end(is_cut);
+    }
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+}
+
+impl Log {
+    fn take_line(&mut self, line: &[u8]) {
         if let Some(dump) = &mut self.dump {
             if registers::is_line(line) && dump.line < MOST_LINES {
                 self.register_line(line);
@@ -324,7 +336,7 @@ impl Log {
     }
 
     /// Ends the log. `is_cut` where its last line has no end.
-    fn end(&mut self, is_cut: bool) {
+    fn take_end(&mut self, is_cut: bool) {
         self.end_block();
         // Registers whose lines did not come may have changed: then the last instruction that is known is the one before.
         let is_whole = |dump: &Dump| {
@@ -372,76 +384,4 @@ fn put(out: &mut Vec<u8>, pending: &Pending, cpu: u32, number: u64) {
     out.extend_from_slice(b" : ");
     out.extend_from_slice(&pending.disassembly);
     out.push(b'\n');
-}
-
-/// Reads a log and gives its transcript.
-pub(in crate::text) struct Transcriber<R> {
-    input: R,
-    log: Log,
-    /// What of the input is no whole line yet.
-    rest: Vec<u8>,
-    /// How much of the output was given.
-    given: usize,
-    is_at_end: bool,
-}
-
-impl<R: Read> Transcriber<R> {
-    pub(in crate::text) fn new(input: R) -> Self {
-        let mut log = Log::default();
-        log.out.extend_from_slice(HEADER);
-        log.out.push(b'\n');
-        Self {
-            input,
-            log,
-            rest: Vec::new(),
-            given: 0,
-            is_at_end: false,
-        }
-    }
-
-    /// Reads some of the log.
-    fn more(&mut self) -> io::Result<()> {
-        let before = self.rest.len();
-        self.rest.resize(before + READ, 0);
-        let read = self.input.read(&mut self.rest[before..]);
-        self.rest
-            .truncate(before + read.as_ref().copied().unwrap_or(0));
-        let count = read?;
-        self.is_at_end = count == 0;
-        let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', &self.rest) {
-            let line = &self.rest[start..end];
-            start = end + 1;
-            if line.len() <= LONGEST {
-                self.log.line(line.strip_suffix(b"\r").unwrap_or(line));
-            }
-        }
-        self.rest.drain(..start);
-        if self.is_at_end {
-            // A line without its end may be the front of one.
-            let is_cut = !std::mem::take(&mut self.rest).is_empty();
-            self.log.end(is_cut);
-        } else if self.rest.len() > LONGEST {
-            self.rest.truncate(LONGEST + 1);
-        }
-        Ok(())
-    }
-}
-
-impl<R: Read> Read for Transcriber<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.log.out.len() {
-            self.log.out.clear();
-            self.given = 0;
-            if self.is_at_end {
-                return Ok(0);
-            }
-            self.more()?;
-        }
-        let rest = &self.log.out[self.given..];
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        self.given += count;
-        Ok(count)
-    }
 }
