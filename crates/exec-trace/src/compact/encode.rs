@@ -7,6 +7,7 @@ use super::column::{put_row, put_steps};
 use super::effect::{EffectKind, ValueTemplate};
 use super::frame::Packer;
 use super::group::{Group, Groups};
+use super::keys::Keys;
 use super::map::Map;
 use super::part::{Part, parts};
 use super::template::{Class, Template, put_templates};
@@ -88,10 +89,11 @@ pub(crate) struct SegmentEncoder {
     order: ByteOrder,
     machine: Option<&'static Machine>,
     packer: Packer,
-    templates: Vec<(Template, Box<[u8]>)>,
+    /// The templates, and how long the skeleton is that the key of each begins with.
+    templates: Vec<(Template, u32)>,
     /// Whether the instruction of each template writes memory.
     template_stores: Vec<Stores>,
-    by_key: Map<Box<[u8]>, u32>,
+    keys: Keys,
     registers: Map<Box<[u8]>, u32>,
     key: Vec<u8>,
     log: Vec<Logged>,
@@ -129,7 +131,7 @@ impl SegmentEncoder {
             packer: Packer::new(level),
             templates: Vec::new(),
             template_stores: Vec::new(),
-            by_key: Map::default(),
+            keys: Keys::default(),
             registers: Map::default(),
             key: Vec::new(),
             log: Vec::with_capacity(BLOCK + AHEAD),
@@ -163,8 +165,8 @@ impl SegmentEncoder {
         put_templates(&mut raw, &self.templates, &self.out.registers);
         self.out.templates = self.packer.pack(&raw);
         raw.clear();
-        for (_, skeleton) in &self.templates {
-            raw.extend_from_slice(skeleton);
+        for (number, (_, length)) in (0..).zip(&self.templates) {
+            raw.extend_from_slice(&self.keys.key(number)[..*length as usize]);
         }
         self.out.skeletons = self.packer.pack(&raw);
         self.out
@@ -460,23 +462,18 @@ impl Groups for &mut SegmentEncoder {
         self.out.events += u64::from(group.events);
         let mut key = std::mem::take(&mut self.key);
         group.key(&mut key);
-        let template = match self.by_key.get(key.as_slice()) {
-            Some(template) => *template,
-            None => {
-                let template = self.templates.len() as u32;
-                self.templates
-                    .push((group.template(), group.skeleton.as_slice().into()));
-                self.by_key.insert(key.as_slice().into(), template);
-                let stores = group
-                    .code
-                    .zip(self.machine)
-                    .map_or(Stores::Perhaps, |((opcode, set, digits), machine)| {
-                        machine.stores(opcode, set, digits)
-                    });
-                self.template_stores.push(stores);
-                template
-            }
-        };
+        let (template, is_new) = self.keys.number(&key);
+        if is_new {
+            let length = group.skeleton.len() as u32;
+            self.templates.push((group.template(), length));
+            let stores = group
+                .code
+                .zip(self.machine)
+                .map_or(Stores::Perhaps, |((opcode, set, digits), machine)| {
+                    machine.stores(opcode, set, digits)
+                });
+            self.template_stores.push(stores);
+        }
         self.key = key;
         let time = group.time.map_or(self.last_time, |time| time.ticks);
         if group.instruction.is_some() {

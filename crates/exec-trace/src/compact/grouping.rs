@@ -7,7 +7,7 @@ use super::numbers::rest_numbers;
 use super::template::{Class, MOST_IN_GROUP, TemplateInstruction, mark};
 use super::token::{self, DigitRow, Id, Letters};
 use crate::record::{Access, DataOrder, Event, Instruction, Line, Owner, RegisterWrite, Time};
-use crate::text::{Format, LineError, Sink, WINDOW};
+use crate::text::{Format, LineError, Sink, WINDOW, perf};
 
 /// Lines longer than this are kept apart.
 const LONG: u64 = 1 << 12;
@@ -164,7 +164,7 @@ impl<'t, G: Groups> Grouping<'t, G> {
         }
         let length = line.end.saturating_sub(line.start);
         let content = &self.text[start..line.end as usize];
-        let is_odd = length > LONG || content.iter().any(|byte| mark::is_mark(*byte));
+        let is_odd = length > LONG || has_mark(content);
         let mut tokens = std::mem::take(&mut self.spare);
         tokens.clear();
         self.line = Some(Current {
@@ -278,7 +278,11 @@ impl<'t, G: Groups> Grouping<'t, G> {
             return other.map(|(_, other)| other);
         }
         let content = &self.text[line.start..line.end];
-        let Some(found) = token::time(content, time) else {
+        let start = match self.format.is_perf() {
+            true => perf::time_start(content),
+            false => 0,
+        };
+        let Some(found) = token::time(content, start, time) else {
             return other.map(|(_, other)| other);
         };
         line.at = found.end;
@@ -325,6 +329,12 @@ impl<'t, G: Groups> Grouping<'t, G> {
         });
         (Offset(own - back), cpu)
     }
+}
+
+/// Whether a line has a byte that cannot be in a skeleton. Pieces are looked at whole, which takes fewer steps than to stop at the first.
+fn has_mark(line: &[u8]) -> bool {
+    let has = |piece: &[u8]| (piece.iter()).fold(false, |has, byte| has | mark::is_mark(*byte));
+    line.chunks(64).any(has)
 }
 
 impl<G: Groups> Sink for Grouping<'_, G> {

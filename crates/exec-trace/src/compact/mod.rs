@@ -11,6 +11,7 @@ pub(crate) mod encode;
 pub(crate) mod frame;
 pub(crate) mod group;
 pub(crate) mod grouping;
+pub(crate) mod keys;
 pub(crate) mod map;
 pub(crate) mod numbers;
 pub(crate) mod part;

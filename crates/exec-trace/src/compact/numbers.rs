@@ -145,6 +145,12 @@ pub(super) fn rest_numbers(
                 numbers_in(line, from..line.len(), true, tokens, group);
             }
         }
+        // The physical addresses, after the disassembly.
+        Format::Execlog => {
+            if let Some(from) = memchr::memrchr(b'"', line) {
+                numbers_in(line, from..line.len(), true, tokens, group);
+            }
+        }
         _ => {}
     }
 }

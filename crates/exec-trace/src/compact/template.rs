@@ -201,10 +201,10 @@ pub(crate) fn scale(number: u8) -> Result<Scale, Damaged> {
         .ok_or(Damaged)
 }
 
-/// The templates of a segment: their number, then each.
+/// The templates of a segment: their number, then each after the length of its skeleton.
 pub(crate) fn put_templates(
     out: &mut Vec<u8>,
-    templates: &[(Template, Box<[u8]>)],
+    templates: &[(Template, u32)],
     registers: &[Box<[u8]>],
 ) {
     put(out, registers.len() as u64);
@@ -212,8 +212,8 @@ pub(crate) fn put_templates(
         put_slice(out, name);
     }
     put(out, templates.len() as u64);
-    for (template, skeleton) in templates {
-        put(out, skeleton.len() as u64);
+    for (template, length) in templates {
+        put(out, u64::from(*length));
         template.put(out);
     }
 }

@@ -32,9 +32,10 @@ impl Letters {
     }
 }
 
-/// The time at the front of a line, if it is written as this time is printed.
-pub(crate) fn time(line: &[u8], time: Time) -> Option<Range<usize>> {
-    let start = line.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
+/// The time at the front of a line from some place on, if it is written as this time is printed.
+pub(crate) fn time(line: &[u8], from: usize, time: Time) -> Option<Range<usize>> {
+    let blanks = (line.get(from..)?.iter()).position(|byte| !matches!(byte, b' ' | b'\t'))?;
+    let start = from + blanks;
     let digits = |from: usize| {
         line.get(from..)
             .unwrap_or_default()
@@ -257,8 +258,8 @@ mod tests {
     #[test]
     fn numbers_are_found_where_they_stand() {
         let line = b"10 clk MR8 00103fc4 0010400000000000";
-        assert_eq!(time(line, Time::whole(10, Scale::Clk)), Some(0..2));
-        assert_eq!(time(line, Time::whole(11, Scale::Clk)), None);
+        assert_eq!(time(line, 0, Time::whole(10, Scale::Clk)), Some(0..2));
+        assert_eq!(time(line, 0, Time::whole(11, Scale::Clk)), None);
         assert_eq!(number(line, 2, 0x10_3fc4, 8), Some((11..19, false)));
         assert_eq!(number(line, 2, 0x10_3fc4, 16), None);
         let mut rows = Vec::new();
@@ -269,7 +270,7 @@ mod tests {
         let line = b"1.50 ns R V0 0123_4567:--ab (USR)";
         let mut of = Time::whole(150, Scale::Nanoseconds);
         of.decimals = 2;
-        assert_eq!(time(line, of), Some(0..4));
+        assert_eq!(time(line, 0, of), Some(0..4));
         let data = Value::parse(b"0123_4567:--ab", Notation::Tarmac).expect("a value");
         assert!(value(line, 10, &data, &mut rows));
         assert_eq!(
