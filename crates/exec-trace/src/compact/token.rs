@@ -111,6 +111,18 @@ fn is_digit(byte: u8) -> bool {
     hex::digit(byte) <= 15
 }
 
+/// The run of hex digits at a place, after `0x` if that is there; it may be empty.
+pub(crate) fn hex_run_at(line: &[u8], at: usize) -> Range<usize> {
+    let rest = line.get(at..).unwrap_or_default();
+    let start = match rest {
+        [b'0', b'x', ..] => at + 2,
+        _ => at,
+    };
+    let digits = line.get(start..).unwrap_or_default();
+    let length = (digits.iter().position(|byte| !is_digit(*byte))).unwrap_or(digits.len());
+    start..start + length
+}
+
 /// The runs of hex digits in a line from some place on that are words of their own, or the front of one.
 pub(crate) fn hex_runs(line: &[u8], from: usize) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut at = from;
