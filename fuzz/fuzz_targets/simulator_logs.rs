@@ -1,5 +1,5 @@
-//! The logs of simulators, made of their own words and of any bytes: no panic, pieces give what the whole gives, and the
-//! transcript of a log of QEMU's does not depend on how the log comes, and can be read.
+//! The logs of simulators and of perf, made of their own words and of any bytes: no panic, pieces give what the whole gives, and the
+//! transcript of a log of QEMU's or of branches does not depend on how the log comes, and can be read.
 #![no_main]
 
 use std::io::{self, Read};
@@ -27,6 +27,9 @@ const WORDS: &[&str] = &[
     "1000: system.cpu: A0 T0 : 0x1000 @main+4    : nop", ". 1 : ", " : MemWrite : ", " D=0x1 A=0x2000 ", "flags=(IsLoad)", "system.cpu1: ",
     "Time\tCycle\tPC\tInsn\n", "  130\t 61\t00000150\t00309023\t", "sh\tx3,0(x1)\t", " x1:0x00001000", " x2=0000009a", " PA:0x00001000", " store:0xdeadbeef",
     "142 ns 67 ", "04812083 M ", "1a41\t",
+    "ls 7 [001] 9.000001:", "a b 7/8 12.000001002: ", " 1 branches:uH: ", " instructions:u: ", " cpu/mem-loads/P: ", "            401009", "    7ffd1234abcd",
+    " main+0x9", " (/bin/ls)", " ([unknown])", " =>", " insn: e8 12", " 0x401020/0x401028/P/-/-/1", " |OP LOAD|LVL", " tr strt ", "                0",
+    " instruction trace error", "# transcript of perf script: ",
 ];
 
 fn text_of(input: &[u8]) -> Vec<u8> {
@@ -69,15 +72,23 @@ fuzz_target!(|input: &[u8]| {
     let (transcript, is_transcript) = all(&text[..]);
     assert_eq!(all(Slowly(&text, usize::from(*size) + 1)).0, transcript);
     if is_transcript {
-        assert_eq!(Format::detect(&transcript), Some(Format::QemuLog));
+        let format = Format::detect(&transcript).expect("a transcript says what it is");
         let mut told = Told::default();
-        read(Format::QemuLog, &transcript, &Piece::whole(&transcript), &mut told);
-        let unparsed = told.records.iter().filter(|(_, kind, _)| *kind == UNPARSED).count();
-        let blocks = transcript.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"a block of")).count();
-        assert_eq!(unparsed, blocks);
+        read(format, &transcript, &Piece::whole(&transcript), &mut told);
+        if format == Format::QemuLog {
+            let unparsed = told.records.iter().filter(|(_, kind, _)| *kind == UNPARSED).count();
+            let blocks = transcript.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"a block of")).count();
+            assert_eq!(unparsed, blocks);
+        }
+        // It is read as it is the next time.
+        assert!(!all(&transcript[..]).1);
     }
-    for format in [Format::QemuLog, Format::Execlog, Format::Spike, Format::Gem5, Format::Rvfi] {
-        let text = if format == Format::QemuLog { &transcript } else { &text };
+    let formats = [
+        Format::QemuLog, Format::Execlog, Format::Spike, Format::Gem5, Format::Rvfi, Format::ControlFlow,
+        Format::PerfInstructions, Format::PerfBranches, Format::PerfSamples,
+    ];
+    for format in formats {
+        let text = if format == Format::QemuLog || format.is_perf() { &transcript } else { &text };
         read_both_ways(format, text, usize::from(*size) * 8);
     }
 });

@@ -69,7 +69,8 @@ Examples:
   tracewire convert run.tf run.tf --split-by thread
   tracewire convert cpu.trace cpu.twx
   tracewire convert cpu.trace cpu.vcd --instruction 1000..2000
-  tracewire convert cpu.trace - --to tarmac";
+  tracewire convert cpu.trace - --to tarmac
+  tracewire convert packets.te cpu.trace --etrace smi --elf firmware.elf";
 
 #[derive(Args, Debug)]
 #[command(override_usage = "tracewire convert [OPTIONS] <IN>... <OUT>")]
@@ -99,6 +100,10 @@ pub struct ConvertArguments {
     /// Several files: tracepoint, thread, or so many frames each
     #[arg(long, value_name = "WHAT", value_parser = parse_split)]
     pub split_by: Option<SplitBy>,
+    /// IN has packets of RISC-V E-Trace, and OUT is to be their text, an execution trace of control flow only: how they are framed (smi or encap), then
+    /// parameters of the encoder, such as smi,iaddress_width_p=64; needs --elf
+    #[arg(long, value_name = "FRAMING[,NAME=N]", conflicts_with_all = ["to", "column", "frame", "instruction", "timestamps", "time", "split_by", "flow"])]
+    pub etrace: Option<tracewire_exec_trace::etrace::Options>,
     /// The program, or one of its libraries, for values and columns; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
@@ -141,6 +146,16 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
             )
             .exit(),
     };
+    if let Some(options) = &arguments.etrace {
+        let [packets] = sources else {
+            bail!(
+                "--etrace takes one file of packets, and these are {}",
+                sources.len()
+            );
+        };
+        let (elf, machine) = (&arguments.elf, arguments.machine);
+        return execution::etrace::run(packets, out, options, elf, machine);
+    }
     // A run of several processes is its parts.
     let mut whole: Vec<NamedFile> = Vec::new();
     for source in sources {

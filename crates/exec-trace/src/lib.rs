@@ -23,6 +23,7 @@
 mod compact;
 mod data_order;
 pub mod debugger;
+pub mod etrace;
 mod guess;
 mod index;
 pub mod record;

@@ -1,6 +1,8 @@
 //! The logs of simulators: lines as their producers write them, and whole logs by a writer of this test, against the state that it
 //! had.
 
+#[path = "logs/etrace.rs"]
+mod etrace;
 mod support;
 
 use std::collections::HashMap;

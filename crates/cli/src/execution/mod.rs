@@ -5,6 +5,7 @@ pub mod check;
 pub mod collect;
 pub mod convert;
 pub mod diff;
+pub mod etrace;
 mod load_address;
 pub mod look;
 pub mod memory;

@@ -308,7 +308,7 @@ pub fn elf_architecture(elf: &[PathBuf]) -> Option<Architecture> {
     })
 }
 
-fn symbols(trace: &Path, elf: &[PathBuf]) -> anyhow::Result<Option<Symbols>> {
+pub fn symbols(trace: &Path, elf: &[PathBuf]) -> anyhow::Result<Option<Symbols>> {
     if elf.is_empty() {
         return Ok(None);
     }

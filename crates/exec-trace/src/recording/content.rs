@@ -42,7 +42,7 @@ pub struct Lacking {
 impl Content {
     pub(super) const fn of(format: Format, summary: &Summary) -> Self {
         match format {
-            Format::PerfInstructions => Self::ControlFlow,
+            Format::PerfInstructions | Format::ControlFlow => Self::ControlFlow,
             Format::PerfBranches => Self::Branches,
             Format::PerfSamples => Self::Samples,
             // These write what instructions did only if they are told to.

@@ -85,6 +85,12 @@ impl Image {
         self.pieces.is_empty()
     }
 
+    /// Its pieces, in the order of their addresses: where each begins, and its bytes.
+    pub fn pieces(&self) -> impl Iterator<Item = (Address, &[u8])> {
+        let pieces = self.pieces.iter();
+        pieces.map(|piece| (Address(piece.start), &*piece.bytes))
+    }
+
     /// The byte at an address, where the image has one.
     #[must_use]
     pub fn byte(&self, address: Address) -> Option<u8> {

@@ -7,7 +7,10 @@ use super::qemu4v::Qemu4v;
 use super::rvfi::Rvfi;
 use super::spike::Spike;
 use super::tarmac::Tarmac;
-use super::{Dialect, Format, LineState, Lines, is_blank_line, microtesk, nios2, perf, qemu_log};
+use super::{
+    Dialect, Format, LineState, Lines, control_flow, is_blank_line, microtesk, nios2, perf,
+    qemu_log,
+};
 use crate::record::{EventKind, Record};
 
 /// How many lines are looked at.
@@ -55,6 +58,9 @@ pub(super) fn detect(text: &[u8]) -> Option<Format> {
     for line in lines.take(LINES) {
         if line == qemu_log::HEADER {
             return Some(Format::QemuLog);
+        }
+        if line == control_flow::HEADER {
+            return Some(Format::ControlFlow);
         }
         if let Some(form) = perf::header_form(line) {
             return Some(form.format());

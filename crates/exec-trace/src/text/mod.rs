@@ -41,6 +41,7 @@
 //! Where a line names its cpu, as Tarmac's do, only instructions of that cpu are meant, unless the window has none.
 //! A line without a time belongs to the latest instruction before it (of its cpu).
 
+pub(crate) mod control_flow;
 mod cursor;
 mod detect;
 mod error;
@@ -106,6 +107,8 @@ pub enum Format {
     PerfBranches,
     /// `perf script`: samples.
     PerfSamples,
+    /// Packets of a trace encoder, transcribed.
+    ControlFlow,
 }
 
 /// Does something with the reader of a format.
@@ -156,6 +159,10 @@ macro_rules! with_dialect {
                 let $dialect = &perf::Perf(perf::Form::Branches);
                 $do
             }
+            Format::ControlFlow => {
+                let $dialect = &control_flow::ControlFlow;
+                $do
+            }
             Format::PerfSamples => {
                 let $dialect = &perf::Perf(perf::Form::Samples);
                 $do
@@ -166,7 +173,7 @@ macro_rules! with_dialect {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Qemu4v,
         Self::Microtesk,
         Self::Tarmac,
@@ -180,6 +187,7 @@ impl Format {
         Self::PerfInstructions,
         Self::PerfBranches,
         Self::PerfSamples,
+        Self::ControlFlow,
     ];
 
     /// The name that `info` shows, such as `qemu4v`.
@@ -199,6 +207,7 @@ impl Format {
             Self::PerfInstructions => "perf-instructions",
             Self::PerfBranches => "perf-branches",
             Self::PerfSamples => "perf-samples",
+            Self::ControlFlow => "control-flow",
         }
     }
 
@@ -216,6 +225,7 @@ impl Format {
             Self::Gem5 => "gem5's Exec",
             Self::Rvfi => "the tracer of Ibex or CV32E40",
             Self::PerfInstructions | Self::PerfBranches | Self::PerfSamples => "perf script",
+            Self::ControlFlow => "a transcript of E-Trace",
         }
     }
 
@@ -231,7 +241,10 @@ impl Format {
     /// Whether a trace of this format can have the data and the sizes of its memory accesses.
     #[must_use]
     pub const fn reports_data(self) -> bool {
-        !matches!(self, Self::QemuLog | Self::Execlog | Self::Gem5) && !self.is_perf()
+        !matches!(
+            self,
+            Self::QemuLog | Self::Execlog | Self::Gem5 | Self::ControlFlow
+        ) && !self.is_perf()
     }
 
     /// Whether it is one of the three of `perf script`, whose cpus are threads.
