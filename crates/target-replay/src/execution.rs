@@ -200,6 +200,10 @@ impl<E: Execution + ?Sized> Execution for &E {
         (**self).last_visit(address, before)
     }
 
+    fn unwatchable(&self) -> Option<String> {
+        (**self).unwatchable()
+    }
+
     fn access(
         &self,
         direction: Direction,
