@@ -133,6 +133,39 @@ fn lines_of_execlog() {
     );
 }
 
+/// The registers of a big-endian machine are written in reverse: as they are where the machine is known, also the second time.
+#[test]
+fn execlog_of_a_big_endian_machine() {
+    let text = "0, 0x400110, 0x3c1d0041, \"lui sp,0x41\", sp -> 0x00004100\n\
+                0, 0x400114, 0x27bd18e0, \"addiu sp,sp -> 0x1\", sp -> 0xe0184100, v0 -> 0x123\n";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.log");
+    std::fs::write(&path, text).unwrap();
+    let sp = |architecture: Option<Architecture>| {
+        let options = OpenOptions {
+            architecture,
+            ..OpenOptions::default()
+        };
+        let recording = Recording::open(&path, &options).unwrap();
+        let sp = recording.register("sp").unwrap();
+        let value = recording
+            .register_at(CpuNumber(0), sp, InstructionNumber(2))
+            .unwrap();
+        let mut kept = Vec::new();
+        recording.write_text(&mut kept).unwrap();
+        (value.known(), kept)
+    };
+    for _ in 0..2 {
+        assert_eq!(sp(None).0, Some(0xe018_4100));
+        assert_eq!(sp(Some(Architecture::MipsLittle)).0, Some(0xe018_4100));
+        assert_eq!(sp(Some(Architecture::Mips)).0, Some(0x0041_18e0));
+    }
+    // The transcript is taken for what it is.
+    let (_, kept) = sp(Some(Architecture::Mips));
+    std::fs::write(&path, kept).unwrap();
+    assert_eq!(sp(Some(Architecture::Mips)).0, Some(0x0041_18e0));
+}
+
 #[test]
 fn lines_of_gem5() {
     let format = Format::Gem5;

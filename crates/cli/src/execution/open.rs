@@ -19,7 +19,7 @@ use tracewire_exec_trace::recording::{
     self, Content, Image, ImagePiece, Need, OpenOptions, Recording,
 };
 use tracewire_exec_trace::text::{Compression, Format, beginning, refusal};
-use tracewire_model::Address;
+use tracewire_model::{Address, ByteOrder};
 
 use super::load_address;
 use crate::progress::Progress;
@@ -215,6 +215,13 @@ impl Source {
         {
             message!("tracewire: note: {}: {note}", self.shown.display());
         }
+        if architecture.is_none() && may_be_reversed(&recording) {
+            message!(
+                "tracewire: note: {}: execlog writes the registers of a big-endian machine with their bytes in reverse: if this is one, \
+                 say so with --elf or --architecture",
+                self.shown.display()
+            );
+        }
         let evidence = recording.data_order_evidence();
         if let Some(contradiction) = evidence.contradiction(machine.data_order.is_some()) {
             message!(
@@ -293,6 +300,14 @@ impl Opened {
                 )
             })
     }
+}
+
+/// Whether a recording has registers that are in reverse if its machine is big-endian, and it may be.
+fn may_be_reversed(recording: &Recording) -> bool {
+    let order = recording.architecture().map(Architecture::byte_order);
+    recording.format() == Format::Execlog
+        && recording.summary().register_writes > 0
+        && order != Some(ByteOrder::Little)
 }
 
 /// The machine that the first program is for.

@@ -66,8 +66,8 @@ pub(crate) fn build(
     let order_of =
         |machine: Option<Architecture>| machine.map_or(ByteOrder::Little, Architecture::byte_order);
     let order = order_of(plan.architecture.or(guessed));
-    // Told what it finds by itself, it is the same as if it had not been told.
-    let (key, architecture) = if order == order_of(guessed) {
+    // Told what it finds by itself, it is the same as if it had not been told. The text of `execlog` is another one then.
+    let (key, architecture) = if order == order_of(guessed) && format != Format::Execlog {
         (plan.key.with_byte_order(None), guessed)
     } else {
         (plan.key, plan.architecture)

@@ -5,12 +5,14 @@ use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
 use tracewire_arch::Architecture;
+use tracewire_model::ByteOrder;
 
 use super::compressed::{Cut, decompressed};
 use super::index_location::IndexLocation;
 use super::open::{OpenError, Progress, io_error, unusable};
 use crate::index::{BuildError, Bytes, CHUNK, Key, Plan, Scratch, Store, Target, build};
 use crate::record::DataOrder;
+use crate::text::of_big_endian;
 
 /// How hard the compressor tries.
 const LEVEL: i32 = 3;
@@ -103,6 +105,11 @@ impl Planned<'_> {
         let failed = io_error(path);
         let cut = Cut::default();
         let (input, is_plain) = decompressed(input, &cut).map_err(&failed)?;
+        let is_big = (self.architecture).is_some_and(|of| of.byte_order() == ByteOrder::Big);
+        let input: Box<dyn Read + Send + '_> = match is_big {
+            true => of_big_endian(input).map_err(&failed)?,
+            false => Box::new(input),
+        };
         let tell = |done| {
             if let Some(progress) = self.progress {
                 progress(Progress {

@@ -186,7 +186,8 @@ fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, OpenEr
         let store = Store::open_index(place).ok()?;
         // It may have found by itself what is asked for.
         let facts = &store.facts;
-        let fits_order = order.is_some_and(|order| facts.is_big == (order == ByteOrder::Big));
+        let fits_order = facts.format != Format::Execlog.name()
+            && order.is_some_and(|order| facts.is_big == (order == ByteOrder::Big));
         let fits_data = options.data_order.is_some() && facts.data_order == options.data_order;
         [order, None]
             .into_iter()

@@ -11,12 +11,15 @@
 //!   the physical one, with the name of the device: it stays text. Memory that the program may write is unavailable in
 //!   both cases ([`Format::reports_data`](super::Format::reports_data)).
 //! - There is no time.
+//! - The registers of a big-endian guest are written with their bytes in reverse. Where the machine is known, the text is transcribed
+//!   to one that has them as they are.
 
 use super::cursor::Cursor;
 use super::riscv;
 use super::stamp::Stamp;
+use super::transcriber::Transcribe;
 use super::{Dialect, LineError, LineState};
-use crate::record::{AccessKind, CpuNumber, Instruction, Record};
+use crate::record::{AccessKind, CpuNumber, Event, EventKind, Instruction, Record};
 use crate::value::{Notation, Value};
 use tracewire_arch::Opcode;
 use tracewire_model::hex;
@@ -125,6 +128,16 @@ impl Dialect for Execlog {
         emit: &mut impl FnMut(&LineState, &Record<'a>),
     ) -> Result<(), LineError> {
         let mut cursor = Cursor::new(line);
+        if line == REVERSED {
+            let event = Event {
+                time: state.time,
+                cpu: None,
+                kind: EventKind::Header,
+                text: line,
+            };
+            emit(state, &Record::Event(event));
+            return Ok(());
+        }
         let cpu = cursor.decimal().and_then(|cpu| u32::try_from(cpu).ok());
         let cpu = CpuNumber(cpu.ok_or_else(|| cursor.expected("the cpu, a decimal number"))?);
         comma(&mut cursor)?;
@@ -162,5 +175,52 @@ impl Dialect for Execlog {
             }
             Field::Register(register, value) => emit(state, &stamp.register(register, value)),
         })
+    }
+}
+
+/// The first line of a transcript whose registers are as they are.
+const REVERSED: &[u8] = b"# transcript of an execlog of a big-endian machine";
+
+/// Whether a text begins with a transcript's first line.
+pub(super) fn is_reversed(text: &[u8]) -> bool {
+    text.starts_with(REVERSED)
+}
+
+/// Reverses the bytes of registers.
+#[derive(Default)]
+pub(super) struct Reversed {
+    out: Vec<u8>,
+}
+
+impl Transcribe for Reversed {
+    fn header(&self) -> &[u8] {
+        REVERSED
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        const SIGN: &[u8] = b" -> 0x";
+        // A disassembly may have an arrow of its own.
+        let mut at = memchr::memrchr(b'"', line).unwrap_or(line.len());
+        self.out.extend_from_slice(&line[..at]);
+        while let Some(sign) = memchr::memmem::find(&line[at..], SIGN) {
+            let start = at + sign + SIGN.len();
+            let digits = &line[start..];
+            let length =
+                (digits.iter().position(|byte| hex::digit(*byte) > 15)).unwrap_or(digits.len());
+            self.out.extend_from_slice(&line[at..start]);
+            match digits[..length].as_chunks::<2>() {
+                (bytes, []) => bytes.iter().rev().for_each(|byte| self.out.extend(byte)),
+                _ => self.out.extend_from_slice(&digits[..length]),
+            }
+            at = start + length;
+        }
+        self.out.extend_from_slice(&line[at..]);
+        self.out.push(b'\n');
+    }
+
+    fn end(&mut self, _: bool) {}
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
     }
 }

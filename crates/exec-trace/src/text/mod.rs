@@ -71,6 +71,7 @@ pub use error::{LineError, UnparsedLine};
 pub use owner::{AHEAD, WINDOW};
 pub use pieces::Piece;
 pub use refusal::{Refusal, refusal};
+pub(crate) use source::of_big_endian;
 pub use source::{Compression, OpenError, TraceText, beginning, transcribed};
 
 use crate::record::{

@@ -9,7 +9,7 @@ use tracewire_mapped_file::MappedFile;
 use tracewire_tracefile::private;
 
 use super::transcriber::Transcriber;
-use super::{Lines, perf, qemu_log, refusal};
+use super::{Format, Lines, execlog, perf, qemu_log, refusal};
 
 /// How a file is compressed, known from its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -244,6 +244,23 @@ pub fn transcribed<'a>(
         }
         Some(Transcript::Perf(branches)) => (Box::new(Transcriber::new(input, branches)), true),
         None => (Box::new(input), false),
+    })
+}
+
+/// The text of a big-endian machine: that of `execlog` with the bytes of registers as they are, any other as it is.
+///
+/// # Errors
+/// When not even the first bytes can be read.
+pub(crate) fn of_big_endian<'a>(
+    mut input: impl Read + Send + 'a,
+) -> io::Result<Box<dyn Read + Send + 'a>> {
+    let mut first = Vec::new();
+    (&mut input).take(LOOK).read_to_end(&mut first)?;
+    let is_meant = Format::detect(&first) == Some(Format::Execlog) && !execlog::is_reversed(&first);
+    let input = io::Cursor::new(first).chain(input);
+    Ok(match is_meant {
+        true => Box::new(Transcriber::new(input, execlog::Reversed::default())),
+        false => Box::new(input),
     })
 }
 
