@@ -102,7 +102,7 @@ pub struct ConvertArguments {
     pub split_by: Option<SplitBy>,
     /// IN has packets of RISC-V E-Trace, and OUT is to be their text, an execution trace of control flow only: how they are framed (smi or encap), then
     /// parameters of the encoder, such as smi,iaddress_width_p=64; needs --elf
-    #[arg(long, value_name = "FRAMING[,NAME=N]", conflicts_with_all = ["to", "column", "frame", "instruction", "timestamps", "time", "split_by", "flow"])]
+    #[arg(long, value_name = "FRAMING", conflicts_with_all = ["to", "column", "frame", "instruction", "timestamps", "time", "split_by", "flow"])]
     pub etrace: Option<tracewire_exec_trace::etrace::Options>,
     /// The program, or one of its libraries, for values and columns; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

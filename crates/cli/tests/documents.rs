@@ -492,6 +492,11 @@ fn from_tarmac_trace_utilities() {
 }
 
 #[test]
+fn control_flow() {
+    check("docs/guide/control-flow.md");
+}
+
+#[test]
 fn simulator_log() {
     check("docs/guide/simulator-log.md");
 }
