@@ -202,6 +202,9 @@ impl Deref for TraceText {
 /// How much of a text is looked at to know whether it is a log that is transcribed.
 const LOOK: u64 = 64 << 10;
 
+/// What the first line of each transcript begins with.
+const TRANSCRIPT: &[u8] = b"# transcript of ";
+
 /// How a text is transcribed.
 enum Transcript {
     QemuLog,
@@ -211,6 +214,9 @@ enum Transcript {
 /// How a text that begins so is transcribed; none where it is read as it is.
 fn transcript(text: &[u8]) -> Option<Transcript> {
     let text = &text[..text.len().min(LOOK as usize)];
+    if text.starts_with(TRANSCRIPT) {
+        return None;
+    }
     if qemu_log::is_log(text) {
         return refusal(text).is_none().then_some(Transcript::QemuLog);
     }

@@ -27,12 +27,6 @@ pub(in crate::text) fn header_form(line: &[u8]) -> Option<Form> {
 pub(in crate::text) fn transcript<'a, L: Iterator<Item = &'a [u8]>>(
     lines: impl Fn() -> L,
 ) -> Option<Branches> {
-    if lines()
-        .next()
-        .is_some_and(|line| header_form(line).is_some())
-    {
-        return None;
-    }
     let form = form(lines());
     let has_stack = |line: &[u8]| {
         let sample = Sample::read(line).ok();
