@@ -64,6 +64,8 @@ pub const FOR_TESTS: &[Need] = &[
     need("qemu-system-riscv64", "qemu-system-misc"),
     need("qemu-system-mips", "qemu-system-mips"),
     need("qemu-system-ppc", "qemu-system-ppc"),
+    need("qemu-arm", "qemu-user"),
+    need("valgrind", "valgrind"),
 ];
 
 /// What `torture browser` needs.

@@ -10,7 +10,7 @@ use tracewire_model::Address;
 #[non_exhaustive]
 pub enum RemoteError {
     /// Nobody accepts connections there.
-    #[error("cannot connect to the stub at {address}: {source}")]
+    #[error("cannot connect to the stub at {address}")]
     Connect {
         /// Where.
         address: String,

@@ -105,6 +105,14 @@ impl Link {
         }
     }
 
+    /// Acknowledges once more what was acknowledged ahead: the stub may not have seen it.
+    pub(crate) fn acknowledge_again(&mut self) -> Result<(), RemoteError> {
+        if self.acknowledges {
+            self.output.push(ACK);
+        }
+        self.flush()
+    }
+
     /// Takes what the connection has to send.
     fn drain(&mut self) {
         self.output.extend_from_slice(self.connection.output());

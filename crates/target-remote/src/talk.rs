@@ -82,7 +82,8 @@ impl Talk {
         Ok(features)
     }
 
-    /// Sends two requests at once, and sees whether both are answered. A stub at a serial line may lose the second.
+    /// Sends two requests at once, and sees whether both are answered. A stub at a serial line may lose the second. That of QEMU for
+    /// programs of a system has read the acknowledgement with the requests by then, and waits for one that comes by itself.
     fn try_batch(&mut self) -> Result<bool, RemoteError> {
         let request = Request::from(ResumeRequest::Supported).to_bytes();
         self.link.queue(&request);
@@ -90,11 +91,14 @@ impl Talk {
         self.link.queue(&request);
         self.link.flush()?;
         let first = self.next_answer(&request)?;
-        let deadline = Instant::now() + TRIAL.min(self.limit);
-        Ok(match self.link.receive(deadline)? {
-            Some(Message::Packet(second)) => second == first,
-            _ => false,
-        })
+        let within = TRIAL.min(self.limit);
+        if let Some(Message::Packet(second)) = self.link.receive(Instant::now() + within)? {
+            return Ok(second == first);
+        }
+        self.link.acknowledge_again()?;
+        // What it answers now belongs to the trial.
+        self.link.receive(Instant::now() + within)?;
+        Ok(false)
     }
 
     /// Whether several requests may be sent at once.

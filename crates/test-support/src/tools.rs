@@ -18,6 +18,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-aarch64", "qemu-system-arm"),
     ("qemu-system-riscv64", "qemu-system-misc"),
     ("qemu-system-mipsel", "qemu-system-mips"),
+    ("qemu-arm", "qemu-user"),
     ("readelf", "binutils"),
     ("debuginfod-find", "debuginfod"),
 ];

@@ -1,6 +1,7 @@
 //! Programs behind stubs: `record --upstream` and `proxy`.
 
 mod hostile;
+mod packages;
 mod proxy;
 mod record;
 mod support;

@@ -15,7 +15,7 @@ pub fn proxy(upstream: &str, more: &[&str]) -> Listening {
 }
 
 /// The lines that a script prints for comparison.
-fn compared(said: &Said) -> Vec<String> {
+pub fn compared(said: &Said) -> Vec<String> {
     let lines = said.output.lines().filter(|line| line.starts_with("= "));
     lines.map(str::to_owned).collect()
 }
@@ -34,7 +34,7 @@ end
 ";
 
 /// Tracepoints with a condition, a string, steps and a pass count, in a run that is saved in both ways.
-fn traced(elf: &Path, address: &str, folder: &Path) -> Said {
+pub fn traced(elf: &Path, address: &str, folder: &Path) -> Said {
     let text = format!(
         "target remote {address}\n\
          tvariable $seen\n\
@@ -57,7 +57,7 @@ fn traced(elf: &Path, address: &str, folder: &Path) -> Said {
 }
 
 /// The same by breakpoints, in a script of its own.
-fn stopped(elf: &Path, socket: &Path, folder: &Path) -> Said {
+pub fn stopped(elf: &Path, socket: &Path, folder: &Path) -> Said {
     let text = "\
 break work
 continue
@@ -134,7 +134,7 @@ fn frames_of_every_machine_are_what_plain_breakpoints_read() {
 
 /// GDB with a script.
 #[track_caller]
-fn scripted(program: &Path, folder: &Path, text: &str) -> Said {
+pub fn scripted(program: &Path, folder: &Path, text: &str) -> Said {
     let script = folder.join("script.gdb");
     std::fs::write(&script, text).expect("the directory can be written");
     Gdb::multiarch().program(program).script(&script).run()
