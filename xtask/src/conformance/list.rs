@@ -59,7 +59,7 @@ pub struct Test {
 pub fn chosen(arguments: &Arguments, suite: &Path) -> Result<Vec<Test>> {
     let mut all = Vec::new();
     let unnamed = arguments.suite.is_empty();
-    for each in [Suite::Trace, Suite::Server, Suite::Base] {
+    for each in [Suite::Trace, Suite::Server, Suite::Base, Suite::Values] {
         if unnamed || arguments.suite.contains(&each) {
             all.extend(of_suite(each, suite)?);
         }
@@ -88,22 +88,26 @@ fn of_suite(which: Suite, suite: &Path) -> Result<Vec<Test>> {
         Suite::Trace => in_folder("gdb.trace", suite, &[Board::Native]),
         // Some files attach, which they do on the one board only; others want a stub.
         Suite::Server => in_folder("gdb.server", suite, &Board::ALL),
-        Suite::Base => {
-            let file = lists().join("base.txt");
-            let text = std::fs::read_to_string(&file)
-                .with_context(|| format!("{} cannot be read", file.display()))?;
-            text.lines()
-                .filter(|line| !line.is_empty() && !line.starts_with('#'))
-                .map(|line| {
-                    let (file, board) = line.split_once(' ').unwrap_or((line, "native"));
-                    Ok(Test {
-                        file: file.to_owned(),
-                        board: board.parse()?,
-                    })
-                })
-                .collect()
-        }
+        Suite::Base => listed("base.txt"),
+        Suite::Values => listed("values.txt"),
     }
+}
+
+/// The tests of a list of the repository: a file a line, and its board where that is not the native one.
+fn listed(name: &str) -> Result<Vec<Test>> {
+    let file = lists().join(name);
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("{} cannot be read", file.display()))?;
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| {
+            let (file, board) = line.split_once(' ').unwrap_or((line, "native"));
+            Ok(Test {
+                file: file.to_owned(),
+                board: board.parse()?,
+            })
+        })
+        .collect()
 }
 
 fn in_folder(name: &str, suite: &Path, boards: &[Board]) -> Result<Vec<Test>> {

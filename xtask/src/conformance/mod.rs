@@ -1,7 +1,7 @@
 //! `cargo xtask conformance`: GDB's own test suite against Tracewire and against gdbserver, test by test.
 //!
 //! GDB is not built: the suite of its source package runs with the installed GDB as the client. The tests are those of
-//! one of three suites ([`Suite`]). gdbserver's results stand in the repository (`xtask/conformance/gdbserver.txt`), so
+//! one of four suites ([`Suite`]). gdbserver's results stand in the repository (`xtask/conformance/gdbserver.txt`), so
 //! that Tracewire alone is run unless asked otherwise. Differences that are not Tracewire's to mend stand in
 //! `xtask/conformance/known.toml`, each with its reason.
 
@@ -40,6 +40,9 @@ pub enum Suite {
     Server,
     /// What gdb.base and gdb.threads have on running a program: the list is xtask/conformance/base.txt
     Base,
+    /// What gdb.base has on the values of a program: memory, registers, calls of functions, core files. The list is
+    /// xtask/conformance/values.txt
+    Values,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]

@@ -51,8 +51,12 @@ pub fn report(
         }
     }
     println!(
-        "{} tests that gdbserver passes do not pass: {} without a reason in known.toml; {} pass that gdbserver does \
-         not; {} files hang or break off; {} failures, gdbserver's too or not, have no reason in known.toml",
+        "{} of {} files have the same passes",
+        differences.same, differences.compared
+    );
+    println!(
+        "{} tests that gdbserver passes do not pass: {} without a reason; {} pass that gdbserver does \
+         not; {} files hang or break off; {} failures, gdbserver's too or not, have no reason",
         differences.lost,
         differences.unexplained,
         differences.gained,
@@ -68,8 +72,8 @@ fn table(tests: &[Test], theirs: &Baseline, ours: &BTreeMap<Test, FileResult>) {
         "", "", "gdbserver", "tracewire"
     );
     println!(
-        "{:<58} {:<8} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
-        "file", "board", "pass", "fail", "else", "pass", "fail", "else"
+        "{:<58} {:<8} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>10}",
+        "file", "board", "pass", "fail", "else", "pass", "fail", "else", "passes"
     );
     let mut folders: BTreeMap<&str, [Sums; 2]> = BTreeMap::new();
     for test in tests {
@@ -83,6 +87,10 @@ fn table(tests: &[Test], theirs: &Baseline, ours: &BTreeMap<Test, FileResult>) {
                 }
             }
         }
+        let differs = match columns {
+            [Some(theirs), Some(ours)] => difference(theirs, ours),
+            _ => String::new(),
+        };
         let [left, right] = columns.map(|result| match result {
             Some(result) => format!(
                 "{:>6} {:>6} {:>6}",
@@ -92,7 +100,10 @@ fn table(tests: &[Test], theirs: &Baseline, ours: &BTreeMap<Test, FileResult>) {
             ),
             None => format!("{:>6} {:>6} {:>6}", "-", "-", "-"),
         });
-        println!("{:<58} {:<8} {left} {right}", test.file, test.board);
+        println!(
+            "{:<58} {:<8} {left} {right} {differs:>10}",
+            test.file, test.board
+        );
     }
     for (folder, [left, right]) in &folders {
         let [a, b, c] = left.0;
@@ -105,8 +116,35 @@ fn table(tests: &[Test], theirs: &Baseline, ours: &BTreeMap<Test, FileResult>) {
     }
 }
 
+/// How the passes of a file differ: `=`, or how many there are more and fewer.
+fn difference(theirs: &FileResult, ours: &FileResult) -> String {
+    match fewer_and_more(theirs, ours) {
+        (0, 0) => "=".to_owned(),
+        (fewer, more) => format!("+{more} -{fewer}"),
+    }
+}
+
+fn fewer_and_more(theirs: &FileResult, ours: &FileResult) -> (usize, usize) {
+    let fewer = compare::lost(theirs, ours).iter().map(many).sum::<usize>();
+    // Names of passes are not known of results that come from the repository.
+    let more = (ours.passes + fewer).saturating_sub(theirs.passes);
+    (fewer, more)
+}
+
+/// How many tests an entry stands for.
+fn many(lost: &Lost) -> usize {
+    if lost.test == UNNAMED {
+        lost.instead.parse().unwrap_or(1)
+    } else {
+        1
+    }
+}
+
 #[derive(Default)]
 struct Differences {
+    /// Files whose results are known of both, and those with the same passes.
+    compared: usize,
+    same: usize,
     lost: usize,
     unexplained: usize,
     gained: usize,
@@ -144,12 +182,11 @@ impl Differences {
             println!("{file} ({board}): what gdbserver passes is not known");
             return;
         };
-        for Lost { instead, test } in compare::lost(theirs, ours) {
-            let many = if test == UNNAMED {
-                instead.parse().unwrap_or(1)
-            } else {
-                1
-            };
+        self.compared += 1;
+        self.same += usize::from(fewer_and_more(theirs, ours) == (0, 0));
+        for each in compare::lost(theirs, ours) {
+            let many = many(&each);
+            let Lost { instead, test } = each;
             self.lost += many;
             match known.find(file, *board, &test) {
                 Some((index, entry)) => {
