@@ -204,6 +204,22 @@ impl Breakpoints {
         }
     }
 
+    /// Inserts those of tracepoints once more, where the stub may have dropped them. The first removal keeps a stub that has them still
+    /// from having them twice.
+    pub(crate) fn insert_again(&mut self, stub: &mut Stub) -> Result<(), RemoteError> {
+        let sites = self.sites.iter();
+        for (address, site) in sites.filter(|(address, _)| self.lifted != Some(**address)) {
+            if let Way::Packet(kind, length) = site.way {
+                stub.remove(kind, *address, length)?;
+                match stub.insert(kind, *address, length)? {
+                    Reply::Ok => {}
+                    reply => return Err(RemoteError::NotAgain(*address, words(kind, &reply))),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets all of them: the program is gone.
     pub fn forget(&mut self) {
         *self = Self::default();

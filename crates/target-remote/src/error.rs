@@ -48,6 +48,9 @@ pub enum RemoteError {
     /// It cannot step.
     #[error("the stub cannot execute a single instruction, which going over a breakpoint takes")]
     NoStep,
+    /// A breakpoint that the stub had and has dropped cannot be inserted again. In words.
+    #[error("the breakpoint at {0} cannot be inserted again: {1}")]
+    NotAgain(Address, String),
     /// A thread was to execute one instruction, and did not.
     #[error("a thread does not get past the instruction at {0}: its step did not end")]
     Stuck(Address),

@@ -233,6 +233,19 @@ impl RemoteTarget {
         self.stand(stop);
     }
 
+    /// A stop has been reported to who asked for it (`?`): no thread has moved, and a hit that is collected stays so. QEMU's stub takes
+    /// the question to come from a new debugger, and removes all breakpoints; those of tracepoints are inserted again.
+    ///
+    /// # Errors
+    /// When the stub fails, or does not take one of them again.
+    pub fn answered_why(&mut self, stop: Option<Box<Stop>>) -> Result<(), RemoteError> {
+        if let Some(mut stop) = stop {
+            stop.thread = stop.thread.or(self.standing.thread);
+            self.stand(stop);
+        }
+        self.breakpoints.insert_again(&mut self.stub)
+    }
+
     /// Memory of the program without breakpoints of tracepoints, up to the first byte that cannot be read.
     ///
     /// # Errors

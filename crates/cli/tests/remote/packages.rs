@@ -113,11 +113,11 @@ fn frames_of_a_program_in_qemu_without_a_machine_are_what_breakpoints_read() {
         let stub = qemu_user("qemu-arm", &elf, folder.path());
         let files = folder.path().to_str().expect("UTF-8");
         let proxy = proxy(&stub.upstream(), &["--files", files]);
-        traced(&elf, &proxy.address(), folder.path())
+        traced(&elf, &proxy.address(), folder.path(), "")
     };
     let stopped = {
         let stub = qemu_user("qemu-arm", &elf, folder.path());
-        stopped(&elf, &stub.socket, folder.path())
+        stopped(&elf, &stub.socket, folder.path(), "")
     };
     let (frames, expected) = (compared(&traced), compared(&stopped));
     let all = format!("{}\n{}", traced.all(), stopped.all());

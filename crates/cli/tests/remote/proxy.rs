@@ -27,21 +27,67 @@ while $trace_frame != -1
   if $tracepoint == 1
     printf \"= work %d %d %d %s\\n\", n, total, item->id, item->name
   else
-    printf \"= done %lx\\n\", $pc
+    printf \"= done %lx %d\\n\", $pc, $seen
   end
   tfind
 end
 ";
 
-/// Tracepoints with a condition, a string, steps and a pass count, in a run that is saved in both ways.
-pub fn traced(elf: &Path, address: &str, folder: &Path) -> Said {
+/// A run that goes on without a debugger, and ends by its pass count. Its buffer keeps the newest frames. The program is in round 6.
+const GOES_ON: &str = "\
+delete
+set circular-trace-buffer on
+set trace-buffer-size 1500
+set disconnected-tracing on
+trace round_done
+actions
+  collect round, total
+  collect/s items[0].name
+end
+passcount 40
+tstart
+tbreak round_done if round == 12
+continue
+disconnect
+target remote ADDRESS
+printf \"= still %d\\n\", round
+tstatus
+detach
+target remote ADDRESS
+tbreak hundred_done
+continue
+tstatus
+tfind start
+while $trace_frame != -1
+  printf \"= newest %d %d %s\\n\", round, total, items[0].name
+  tfind
+end
+tfind none
+tsave FOLDER/newest-pulled.tf
+tsave -r newest-written.tf
+";
+
+/// The same by breakpoints.
+const GOES_ON_BY_BREAKPOINTS: &str = "\
+break round_done
+while round < 46
+  if round > 6
+    printf \"= newest %d %d %s\\n\", round, total, items[0].name
+  end
+  continue
+end
+printf \"= newest %d %d %s\\n\", round, total, items[0].name
+";
+
+/// Tracepoints with a condition, a string, a variable, steps and a pass count, in a run that is saved in both ways. Then `more`.
+pub fn traced(elf: &Path, address: &str, folder: &Path, more: &str) -> Said {
     let text = format!(
         "target remote {address}\n\
          tvariable $seen\n\
          trace work if n % 3 == 1\n\
          actions\n  collect n, total, *item\n  collect/s item->name\n  teval $seen = $seen + 1\nend\n\
          trace round_done\n\
-         actions\n  collect $regs\n  while-stepping 2\n    collect $regs\n  end\nend\n\
+         actions\n  collect $regs, $seen\n  while-stepping 2\n    collect $regs, $seen\n  end\nend\n\
          passcount 3 2\n\
          tstart\n\
          tbreak round_done if round == 6\n\
@@ -50,40 +96,49 @@ pub fn traced(elf: &Path, address: &str, folder: &Path) -> Said {
          {PRINT_FRAMES}\
          tfind none\n\
          tsave {folder}/pulled.tf\n\
-         tsave -r written.tf\n",
-        folder = folder.display()
+         tsave -r written.tf\n\
+         {more}",
+        more = more
+            .replace("ADDRESS", address)
+            .replace("FOLDER", &folder.display().to_string()),
+        folder = folder.display(),
     );
     scripted(elf, folder, &text)
 }
 
 /// The same by breakpoints, in a script of its own.
-pub fn stopped(elf: &Path, socket: &Path, folder: &Path) -> Said {
+pub fn stopped(elf: &Path, socket: &Path, folder: &Path, more: &str) -> Said {
     let text = "\
 break work
 continue
 set $work = $pc
 break round_done
 set $rounds = 0
+set $passed = 0
 while $rounds < 3
   if $pc == $work
     if n % 3 == 1
       printf \"= work %d %d %d %s\\n\", n, total, item->id, item->name
+      set $passed = $passed + 1
     end
   else
-    printf \"= done %lx\\n\", $pc
+    printf \"= done %lx %d\\n\", $pc, $passed
     stepi
-    printf \"= done %lx\\n\", $pc
+    printf \"= done %lx %d\\n\", $pc, $passed
     stepi
-    printf \"= done %lx\\n\", $pc
+    printf \"= done %lx %d\\n\", $pc, $passed
     set $rounds = $rounds + 1
   end
   continue
 end
+delete
+tbreak round_done
+continue
 ";
     scripted(
         elf,
         folder,
-        &format!("target remote {}\n{text}", socket.display()),
+        &format!("target remote {}\n{text}{more}", socket.display()),
     )
 }
 
@@ -104,19 +159,43 @@ fn frames_of_every_machine_are_what_plain_breakpoints_read() {
                 arguments.extend(["--architecture", machine.name]);
             }
             let proxy = proxy(&upstream, &arguments);
-            traced(&elf, &proxy.address(), folder.path())
+            traced(&elf, &proxy.address(), folder.path(), GOES_ON)
         };
         let stopped = {
             let qemu = machine.start(&elf, folder.path());
-            stopped(&elf, &qemu.socket, folder.path())
+            let more = GOES_ON_BY_BREAKPOINTS;
+            stopped(&elf, &qemu.socket, folder.path(), more)
         };
-        let (frames, expected) = (compared(&traced), compared(&stopped));
+        let (mut frames, mut expected) = (compared(&traced), compared(&stopped));
+        let newest = frames.split_off(frames.len().min(9 + 9));
+        let all_rounds = expected.split_off(expected.len().min(9 + 9));
         let all = format!("{}\n{}\n{}", machine.name, traced.all(), stopped.all());
         assert_eq!(expected.len(), 9 + 9, "{all}");
         assert_eq!(frames, expected, "{all}");
         let stopped_by = traced.output.contains("Trace stopped by tracepoint 2");
         assert!(stopped_by, "{all}");
+        // The second run went on without a debugger, to its fortieth pass. The first of its frames made room for the last ones.
+        assert_eq!(all_rounds.len(), 40, "{all}");
+        assert_eq!(
+            newest.first().map(String::as_str),
+            Some("= still 12"),
+            "{all}"
+        );
+        let newest = newest.get(1..).unwrap_or_default();
+        assert!((5..40).contains(&newest.len()), "{all}");
+        assert!(all_rounds.ends_with(newest), "{all}");
+        let ended = traced
+            .output
+            .matches("Trace is running on the target")
+            .count();
+        assert_eq!(ended, 1, "{all}");
         // Both files have the same frames.
+        assert_clean(&folder.path().join("newest-written.tf"));
+        for name in ["newest-pulled.tf", "newest-written.tf"] {
+            let file = folder.path().join(name);
+            let frames = shown(&file, Some(&elf));
+            assert_eq!(frames.len(), newest.len(), "{name}: {all}");
+        }
         let written = folder.path().join("written.tf");
         assert_clean(&written);
         for file in [written, folder.path().join("pulled.tf")] {

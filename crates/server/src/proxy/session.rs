@@ -218,10 +218,15 @@ impl<'p> Session<'p> {
                 }
             }
             Some(Request::Process(ProcessRequest::WhyStopped)) => {
-                if let StopEvent::Stopped(stop) = StopEvent::parse(payload.clone()) {
-                    self.proxy.selected = stop.thread;
-                    target.note_stop(stop);
-                }
+                let stop = match StopEvent::parse(payload.clone()) {
+                    StopEvent::Stopped(stop) => {
+                        self.proxy.selected = stop.thread;
+                        Some(stop)
+                    }
+                    _ => None,
+                };
+                let again = target.answered_why(stop);
+                self.check(again);
             }
             Some(Request::Process(
                 ProcessRequest::Run { .. }
@@ -335,10 +340,14 @@ impl<'p> Session<'p> {
             return;
         }
         let Proxy { trace, target, .. } = &mut *self.proxy;
-        let reply = match trace {
+        let mut reply = match trace {
             Some(trace) => trace.answer(&request, Some(target)),
             None => Reply::Unsupported,
         };
+        // GDB recognizes its own tracepoints by their addresses, when it connects again.
+        if let Reply::DefinitionRecord(record) = &mut reply {
+            record.address = machine.address_form().of(record.address);
+        }
         self.send(&reply);
     }
 
