@@ -2,7 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use crate::proxy::proxy;
 use crate::wire::Client;
@@ -11,7 +12,9 @@ use crate::wire::Client;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     Nothing,
-    /// It does not answer when memory is read after the first hit.
+    /// It takes its time when memory is read after the first hit.
+    Slow,
+    /// It does not answer then.
     Silent,
     /// It closes the connection then.
     Closes,
@@ -27,6 +30,8 @@ enum Fault {
     RefusesAgain,
     /// It does not step.
     NoStep,
+    /// It says that it steps, and refuses to.
+    RefusesStep,
     /// It announces what it does not have.
     Lies,
 }
@@ -150,6 +155,7 @@ impl FakeStub {
             }
             text if text.starts_with("Hg") || text.starts_with("Hc") => "OK".to_owned(),
             text if text == "D" || text.starts_with("D;") => "OK".to_owned(),
+            text if text.starts_with("vCont;s") && self.fault == Fault::RefusesStep => "E01".to_owned(),
             text if text.starts_with("vCont;s") => {
                 let steps_over = !matches!(
                     self.fault,
@@ -179,6 +185,12 @@ impl FakeStub {
                     // Until the other side goes.
                     let _ = self.stream.read_to_end(&mut Vec::new());
                     return None;
+                }
+                Fault::Slow => {
+                    // Nobody tells it to go on.
+                    let (_sender, receiver) = mpsc::channel::<()>();
+                    let _ = receiver.recv_timeout(Duration::from_secs(1));
+                    "01020304".to_owned()
                 }
                 Fault::Closes => return None,
                 Fault::Endless => {
@@ -218,14 +230,17 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
     for (fault, reason) in [
         (Fault::Nothing, None),
         (Fault::Lies, None),
+        (Fault::Slow, None),
         (Fault::StepsIntoBreakpoint, None),
         (Fault::Silent, Some("did not answer")),
         (Fault::Closes, Some("closed the connection")),
         (Fault::Endless, Some("did not answer")),
         (Fault::WrongSums, Some("their checksums are wrong")),
         (Fault::RefusesAgain, Some("E28")),
+        (Fault::RefusesStep, Some("answered `vCont;s` with `E01`")),
     ] {
-        let stub = FakeStub::start(fault);
+        let breakpoints = Breakpoints::default();
+        let stub = FakeStub::start_with(fault, Arc::clone(&breakpoints));
         let proxy = proxy(&stub, &["--timeout", "2"]);
         let mut client = Client::connect_to(proxy.port);
         let mut ask = |request: &str| {
@@ -264,7 +279,39 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
         }
         // The client is still served.
         assert!(ask("QTFrame:0").starts_with('F'), "{fault:?}");
+        // A stub that can be talked to has none of our breakpoints any more.
+        if matches!(fault, Fault::RefusesAgain | Fault::RefusesStep) {
+            assert_eq!(
+                *breakpoints.lock().expect("a list"),
+                [0_u32; 0],
+                "{fault:?}"
+            );
+        }
     }
+}
+
+/// A client that connects again asks why the program has stopped, at which QEMU's stub removes all breakpoints.
+#[test]
+fn a_breakpoint_that_a_stub_does_not_take_again_ends_the_run_with_its_reason() {
+    let stub = FakeStub::start(Fault::RefusesAgain);
+    let proxy = proxy(&stub, &["--timeout", "2"]);
+    let ask = |client: &mut Client, request: &str| {
+        client.send(request.as_bytes()).expect("the proxy is there");
+        client.reply().expect("an answer")
+    };
+    let mut first = Client::connect_to(proxy.port);
+    ask(&mut first, "qSupported:swbreak+");
+    for request in ["QTinit", "QTDP:1:108:E:0:0", "QTDisconnected:1", "QTStart"] {
+        assert_eq!(ask(&mut first, request), "OK", "{request}");
+    }
+    drop(first);
+    let mut second = Client::connect_to(proxy.port);
+    ask(&mut second, "qSupported:swbreak+");
+    assert!(ask(&mut second, "qTStatus").starts_with("T1;"));
+    assert!(ask(&mut second, "?").starts_with("T05"));
+    let status = ask(&mut second, "qTStatus");
+    let reason = "the breakpoint at 0x108 cannot be inserted again: the stub refuses a software breakpoint (error 40)";
+    assert_eq!(error_of(&status).as_deref(), Some(reason), "{status}");
 }
 
 #[test]
