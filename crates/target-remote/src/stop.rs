@@ -15,6 +15,8 @@ pub struct Stop {
     pub signal: Signal,
     /// On which cpu.
     pub core: Option<u32>,
+    /// The process that the thread has made, where it has stopped for that and the stub says which.
+    pub child: Option<u32>,
     /// The registers that came with it.
     pub(crate) registers: Vec<(RegisterNumber, Vec<u8>)>,
     /// Whether the program counter is that of a breakpoint.
@@ -86,6 +88,7 @@ impl StopEvent {
             thread: None,
             signal,
             core: None,
+            child: None,
             registers: Vec::new(),
             is_exact: false,
             is_event: false,
@@ -103,6 +106,13 @@ impl StopEvent {
                 StopField::Core(core) => stop.core = Some(core),
                 StopField::SoftwareBreakpoint | StopField::HardwareBreakpoint => {
                     stop.is_exact = true;
+                }
+                StopField::Fork(child) | StopField::Vfork(child) => {
+                    stop.is_event = true;
+                    stop.child = match child.process {
+                        Some(Which::One(process)) => Some(process),
+                        _ => None,
+                    };
                 }
                 StopField::Other { .. } => {}
                 _ => stop.is_event = true,

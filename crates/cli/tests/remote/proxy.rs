@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use tracewire_test_support::{BARE_MACHINES, BareMachine, Gdb, Said, assert_clean, need};
+use tracewire_test_support::{BARE_MACHINES, BareMachine, Cc, Gdb, Said, assert_clean, need};
 
 use crate::support::{Listening, gdbserver, linux_program, shown, tracewire, value};
 use crate::wire::{Client, address};
@@ -330,6 +330,61 @@ continue
     // Each call is collected once, and that at which the user has stopped, too.
     assert!(line("= frames 60, in order 60").is_some(), "{all}");
     assert!(all.contains("exited with code 03"), "{all}");
+}
+
+/// GDB lets the child of a fork go, and stays with its parent.
+#[test]
+fn a_fork_is_not_the_end_of_a_session() {
+    need!("cc", "gdb-multiarch", "gdbserver");
+    let folder = tempfile::tempdir().expect("a directory");
+    let text = "\
+#include <sys/wait.h>
+#include <unistd.h>
+int total;
+__attribute__((noinline)) void work(int n) { total += n; }
+__attribute__((noinline)) void finish(void) { total = 0; }
+int main(void) {
+    for (int n = 1; n <= 3; n++) {
+        int child = fork();
+        if (child == 0) _exit(0);
+        waitpid(child, 0, 0);
+        work(n);
+    }
+    finish();
+}
+";
+    let cc = Cc::new().options(&["-g", "-O0"]).text(text);
+    let program = cc.build(folder.path(), "forks");
+    let stub = gdbserver(&program);
+    let proxy = proxy(&stub.address(), &["--hide-tracepoints"]);
+    let text = format!(
+        "target remote {}\n{}",
+        proxy.address(),
+        "\
+break main
+continue
+trace work
+actions
+  collect n, total
+end
+tstart
+break finish
+continue
+tstop
+tfind start
+while $trace_frame != -1
+  printf \"= %d of %d\\n\", n, total
+  tfind
+end
+tfind none
+printf \"= total %d\\n\", total
+"
+    );
+    let said = scripted(&program, folder.path(), &text);
+    let expected = ["= 1 of 0", "= 2 of 1", "= 3 of 3", "= total 6"];
+    assert_eq!(compared(&said), expected, "{}", said.all());
+    let forks = said.all().matches("Detaching after fork").count();
+    assert_eq!(forks, 3, "{}", said.all());
 }
 
 #[test]

@@ -16,6 +16,7 @@
 mod client;
 mod features;
 mod frames;
+mod processes;
 mod resume;
 mod session;
 mod unattended;
@@ -35,6 +36,7 @@ use crate::session::Ended;
 use crate::trace::{SaveFolder, Trace, TraceMachine};
 use crate::transport::Listener;
 use client::Client;
+use processes::Processes;
 use resume::Running;
 use session::Session;
 
@@ -56,6 +58,7 @@ pub struct Proxy {
     running: Option<Running>,
     /// The thread that the client has selected, or was told of.
     selected: Option<ThreadSelector>,
+    processes: Processes,
     /// Why nothing more is asked of the stub.
     lost: Option<String>,
     /// A stop was reported as an interrupt that the stub may still report by itself.
@@ -91,6 +94,7 @@ impl Proxy {
             trace,
             running: None,
             selected: None,
+            processes: Processes::default(),
             lost: None,
             owes_interrupt: false,
         })

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tracewire_model::Address;
 use tracewire_packets::family::resume::{ResumeAction, ResumeActions, ResumeKind, ResumeRequest};
-use tracewire_packets::{Request, Signal, ThreadSelector, Which};
+use tracewire_packets::family::stop::StopReply;
+use tracewire_packets::{Reply, ReplyKind, Request, Signal, ThreadSelector, Which};
 use tracewire_target_remote::{Passed, RemoteError, Stop, StopEvent};
 
 use super::Proxy;
@@ -252,7 +253,11 @@ impl Proxy {
 
     /// The packets that report a stop to a client. What the stub sent before the stop comes first.
     fn told(&mut self, payload: Vec<u8>) -> Told {
-        self.selected = self.target.last_stop().and_then(|stop| stop.thread);
+        let stop = self.target.last_stop();
+        self.selected = stop.and_then(|stop| stop.thread);
+        if let Some(child) = stop.and_then(|stop| stop.child) {
+            self.processes.made(child);
+        }
         let mut all = self.target.take_asides();
         all.push(payload);
         Told::Stopped(all)
@@ -260,6 +265,19 @@ impl Proxy {
 
     fn program_gone(&mut self, payload: Vec<u8>) -> Told {
         self.running = None;
+        if let Ok(Reply::Stop(
+            StopReply::Exited {
+                process: Some(process),
+                ..
+            }
+            | StopReply::Killed {
+                process: Some(process),
+                ..
+            },
+        )) = Reply::parse(ReplyKind::Stop, &payload)
+        {
+            self.processes.leaves_others(process);
+        }
         self.target.program_gone();
         if let Some(trace) = &mut self.trace {
             trace.program_gone(&mut self.target, "the program has ended");

@@ -304,7 +304,15 @@ impl<'p> Session<'p> {
                     self.send(&Reply::Ok);
                 }
             }
-            Request::Process(ProcessRequest::Detach { .. }) => return self.detach(payload),
+            Request::Process(ProcessRequest::Detach { process }) => {
+                let processes = &mut self.proxy.processes;
+                if process.is_some_and(|process| processes.leaves_others(process)) {
+                    // The client follows the other side of a fork.
+                    self.pass(payload, Some(request));
+                } else {
+                    return self.detach(payload);
+                }
+            }
             Request::Process(ProcessRequest::Kill) => {
                 self.stop_tracing();
                 let sent = self.proxy.target.stub_mut().send(payload);
