@@ -187,7 +187,9 @@ fn proxied(cache: &Path, program: &Path) -> Result<PathBuf> {
     script(cache, "gdbserver-behind-proxy", &text)
 }
 
-/// Starts gdbserver at a port of its choice, and the proxy at the one that was asked for.
+/// Becomes gdbserver at another port, with the proxy at the one that was asked for. What gdbserver starts has the terminal of gdbserver's
+/// standard error, and ignores no signals: it must not be a shell's child in the background, nor be listened to. GDB tries again until
+/// the proxy is there, too.
 const PROXIED: &str = r#"
 options=()
 once=()
@@ -201,37 +203,30 @@ case ${1-} in
     *:[0-9]*) address=$1; shift ;;
     *) exec "$gdbserver" "${options[@]}" "$@" ;;
 esac
-messages=$(mktemp -u)
-mkfifo "$messages"
-"$gdbserver" "${options[@]}" localhost:0 "$@" <&0 2>"$messages" &
-server=$!
-exec 3<"$messages"
-rm "$messages"
-port=
-while read -r line <&3; do
-    case $line in
-        "Listening on port "*) port=${line##* }; break ;;
-        *) echo "$line" >&2 ;;
-    esac
-done
-if [[ -z $port ]]; then
-    wait $server
-    exit
+wanted=${address##*:}
+port=$((wanted + 20000))
+listens() {
+    local entry
+    printf -v entry ':%04X 0+:0000 0A ' "$1"
+    grep -qE "$entry" /proc/net/tcp /proc/net/tcp6
+}
+# Another file of the suite that runs beside this one may have asked for the same port: its proxy has the lock.
+exec 9>"$0-$wanted.lock"
+if ! flock --nonblock 9 || listens "$wanted"; then
+    # The suite tries the next port then.
+    echo "Can't bind address: Address already in use." >&2
+    exit 1
 fi
-cat <&3 >&2 &
-# The proxy has a message when it listens.
-{ "$proxy" proxy "$address" "${once[@]}" --files . --hide-tracepoints --upstream "localhost:$port" 2>&1 >&4 |
-    while read -r line; do
-        case $line in
-            *"target remote"*) echo "Listening on port ${address##*:}" >&2 ;;
-            # The suite tries the next port then.
-            *"Address already in use"*)
-                echo "Can't bind address: Address already in use." >&2
-                kill $server ;;
-            *) echo "$line" >&2 ;;
-        esac
-    done; } 4>&1 &
-wait $server
+proxied() {
+    # A connection for a trial would be the one that gdbserver takes.
+    until listens "$port"; do
+        kill -0 $$ || return
+        sleep 0.02
+    done
+    exec "$proxy" proxy "$address" "${once[@]}" --files . --hide-tracepoints --upstream "localhost:$port"
+}
+proxied </dev/null >&2 &
+exec "$gdbserver" "${options[@]}" "localhost:$port" "$@" 9>&-
 "#;
 
 fn script(cache: &Path, name: &str, text: &str) -> Result<PathBuf> {
