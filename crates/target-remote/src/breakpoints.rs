@@ -23,6 +23,8 @@ struct Site {
     way: Way,
     /// What memory is shown to have there, where the stub shows the breakpoint.
     shown: Option<Vec<u8>>,
+    /// Whether a step from there leads elsewhere.
+    moves_on: bool,
     /// Whether the stub steps a thread over it, as QEMU does; none before the first step.
     stepped_over: Option<bool>,
 }
@@ -133,11 +135,13 @@ impl Breakpoints {
             Ok(way) => way,
             Err(reason) => return Ok(Err(reason)),
         };
+        let moves_on = stub.machine().moves_on(&code);
         let now = stub.read_memory(&[(address, code.len())])?.pop();
         let shown = (now.as_deref() != Some(&code)).then_some(code);
         let site = Site {
             way,
             shown,
+            moves_on,
             stepped_over: None,
         };
         self.sites.insert(address, site);
@@ -241,6 +245,11 @@ impl Breakpoints {
             },
             _ => StepWay::Lift,
         }
+    }
+
+    /// Whether the instruction of a site cannot end where it began.
+    pub(crate) fn moves_on(&self, address: Address) -> bool {
+        self.sites.get(&address).is_some_and(|site| site.moves_on)
     }
 
     /// It has been seen whether the stub steps over the breakpoint at an address.

@@ -151,6 +151,26 @@ impl RemoteMachine {
         }
     }
 
+    /// Whether the instruction that begins with this code cannot end where it began, so that a step that does has not executed it. QEMU's
+    /// stub for x86 reports such a step where the machine has served its timer instead.
+    pub(crate) fn moves_on(&self, code: &[u8]) -> bool {
+        let is_64 = match self.architecture {
+            Some(Architecture::X86_64) => true,
+            Some(Architecture::I386) => false,
+            _ => return false,
+        };
+        let is_prefix = |byte: u8| {
+            matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0)
+                || is_64 && matches!(byte, 0x40..=0x4f)
+        };
+        match code.iter().find(|byte| !is_prefix(**byte)) {
+            // Two bytes, of which some are jumps; jumps, loops, calls, returns; a string instruction makes a step for each element; halt.
+            Some(0x0f | 0x70..=0x7f | 0xc2 | 0xc3 | 0xca | 0xcb | 0xcf) => false,
+            Some(0xe0..=0xe3 | 0xe8..=0xeb | 0xf2..=0xf4 | 0xff) | None => false,
+            Some(_) => true,
+        }
+    }
+
     /// The form of addresses in trace frames.
     #[must_use]
     pub const fn address_form(&self) -> AddressForm {

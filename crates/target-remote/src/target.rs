@@ -556,6 +556,14 @@ impl RemoteTarget {
             stop.thread = stop.thread.or(thread);
             let is_others = thread.is_some() && stop.thread != thread;
             if !is_others && stop.is_trap() {
+                if self.breakpoints.moves_on(here) && self.is_at(&mut stop, here)? {
+                    again += 1;
+                    if again > MOST_STEPS_AGAIN {
+                        return Err(RemoteError::Stuck(here));
+                    }
+                    self.stub.step(thread)?;
+                    continue;
+                }
                 if looks {
                     self.take_stop(stop, true, handler)?;
                 } else {
@@ -587,6 +595,17 @@ impl RemoteTarget {
             }
             self.stub.step(thread)?;
         }
+    }
+
+    /// Whether a thread has stopped at an address. Its program counter goes with the stop from then on.
+    fn is_at(&mut self, stop: &mut Stop, address: Address) -> Result<bool, RemoteError> {
+        self.stand(Box::new(stop.clone()));
+        let here = self.program_counter()?;
+        let counter = self.stub.machine().program_counter().number;
+        if let Some(bytes) = self.thread().bytes(counter) {
+            stop.registers.push((counter, bytes));
+        }
+        Ok(here == address)
     }
 
     /// Puts back what was taken out for a step, with the request that follows: all threads are to run.

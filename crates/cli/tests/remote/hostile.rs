@@ -28,6 +28,10 @@ enum Fault {
     StepsIntoBreakpoint,
     /// So, and it refuses a breakpoint that it had before.
     RefusesAgain,
+    /// Its processor is an x86, each step of which ends without the instruction once, as QEMU's does for a timer.
+    StaysOnce,
+    /// So, and no step ever leads on.
+    Stays,
     /// It does not step.
     NoStep,
     /// It says that it steps, and refuses to.
@@ -40,6 +44,10 @@ const DESCRIPTION: &str = "<target><architecture>riscv:rv32</architecture><featu
                            <reg name=\"zero\" bitsize=\"32\" type=\"int\"/><reg name=\"pc\" bitsize=\"32\" type=\"code_ptr\" regnum=\"32\"/>\
                            </feature></target>";
 
+const OF_X86: &str = "<target><architecture>i386</architecture><feature name=\"org.gnu.gdb.i386.core\">\
+                      <reg name=\"eax\" bitsize=\"32\" type=\"int32\"/><reg name=\"eip\" bitsize=\"32\" type=\"code_ptr\" regnum=\"8\"/>\
+                      </feature></target>";
+
 /// Where a stub has breakpoints.
 type Breakpoints = Arc<Mutex<Vec<u32>>>;
 
@@ -51,6 +59,8 @@ struct FakeStub {
     breakpoints: Breakpoints,
     hits: u32,
     inserted: u32,
+    stayed: bool,
+    executed: u32,
 }
 
 impl FakeStub {
@@ -71,6 +81,8 @@ impl FakeStub {
                 breakpoints,
                 hits: 0,
                 inserted: 0,
+                stayed: false,
+                executed: 0,
             };
             stub.serve();
         });
@@ -119,6 +131,13 @@ impl FakeStub {
 
     fn step(&mut self) {
         self.pc = 0x100 + (self.pc + 4) % 16;
+        self.executed += 1;
+    }
+
+    /// Whether a step does nothing.
+    fn stays(&mut self) -> bool {
+        self.stayed = self.fault == Fault::StaysOnce && !self.stayed;
+        self.stayed || self.fault == Fault::Stays
     }
 
     /// The answer; none where the connection is to end.
@@ -133,7 +152,10 @@ impl FakeStub {
                 "PacketSize=ffffffffffff;qXfer:features:read+;ConditionalTracepoints+;QStartNoAckMode+;binary-upload+;x".to_owned()
             }
             text if text.starts_with("qSupported") => "PacketSize=400;qXfer:features:read+".to_owned(),
-            text if text.starts_with("qXfer:features:read:target.xml:0,") => format!("l{DESCRIPTION}"),
+            text if text.starts_with("qXfer:features:read:target.xml:0,") => match self.fault {
+                Fault::StaysOnce | Fault::Stays => format!("l{OF_X86}"),
+                _ => format!("l{DESCRIPTION}"),
+            },
             text if text.starts_with("Z0,") => {
                 self.inserted += 1;
                 let refused = match self.fault {
@@ -156,6 +178,7 @@ impl FakeStub {
             text if text.starts_with("Hg") || text.starts_with("Hc") => "OK".to_owned(),
             text if text == "D" || text.starts_with("D;") => "OK".to_owned(),
             text if text.starts_with("vCont;s") && self.fault == Fault::RefusesStep => "E01".to_owned(),
+            text if text.starts_with("vCont;s") && self.stays() => stopped,
             text if text.starts_with("vCont;s") => {
                 let steps_over = !matches!(
                     self.fault,
@@ -190,7 +213,7 @@ impl FakeStub {
                     // Nobody tells it to go on.
                     let (_sender, receiver) = mpsc::channel::<()>();
                     let _ = receiver.recv_timeout(Duration::from_secs(1));
-                    "01020304".to_owned()
+                    hex(&self.executed.to_le_bytes())
                 }
                 Fault::Closes => return None,
                 Fault::Endless => {
@@ -198,9 +221,9 @@ impl FakeStub {
                     while self.stream.write_all(&[b'0'; 0x4000]).is_ok() {}
                     return None;
                 }
-                _ => "01020304".to_owned(),
+                _ => hex(&self.executed.to_le_bytes()),
             },
-            text if text.starts_with('m') => "01020304".to_owned(),
+            text if text.starts_with('m') => hex(&self.executed.to_le_bytes()),
             "again" => "E01".to_owned(),
             _ => String::new(),
         })
@@ -232,6 +255,11 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
         (Fault::Lies, None),
         (Fault::Slow, None),
         (Fault::StepsIntoBreakpoint, None),
+        (Fault::StaysOnce, None),
+        (
+            Fault::Stays,
+            Some("does not get past the instruction at 0x108"),
+        ),
         (Fault::Silent, Some("did not answer")),
         (Fault::Closes, Some("closed the connection")),
         (Fault::Endless, Some("did not answer")),
@@ -269,7 +297,15 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
         match reason {
             None => {
                 assert!(stop.starts_with("T02"), "{fault:?}: {stop}");
-                assert!(status.contains("tpasscount:1"), "{fault:?}: {status}");
+                // A step that did nothing is followed by no other hit: a turn has four instructions.
+                let mut read = |frame: &str| {
+                    assert!(ask(frame).starts_with('F'), "{fault:?}: {frame}");
+                    let memory = ask("m2000,4");
+                    u32::from_str_radix(&memory, 16).map(u32::swap_bytes)
+                };
+                let frames = ["QTFrame:0", "QTFrame:1", "QTFrame:2"].map(|frame| read(frame).ok());
+                assert_eq!(frames, [Some(2), Some(6), Some(10)], "{fault:?}");
+                ask("QTFrame:ffffffff");
             }
             Some(reason) => {
                 let error = error_of(&status);
