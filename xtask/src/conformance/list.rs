@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Arguments, Suite, lists};
+use super::{Arguments, Server, Suite, lists};
 
 /// How GDB comes to a server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
@@ -77,6 +77,10 @@ pub fn chosen(arguments: &Arguments, suite: &Path) -> Result<Vec<Test>> {
         for test in &mut tests {
             test.board = board;
         }
+    }
+    if arguments.server == Server::Proxy {
+        // The proxy is in front of a program: a server that has none yet is not behind it.
+        tests.retain(|test| test.board == Board::Native);
     }
     tests.sort();
     tests.dedup();

@@ -3,7 +3,7 @@
 //! GDB is not built: the suite of its source package runs with the installed GDB as the client. The tests are those of
 //! one of four suites ([`Suite`]). gdbserver's results stand in the repository (`xtask/conformance/gdbserver.txt`), so
 //! that Tracewire alone is run unless asked otherwise. Differences that are not Tracewire's to mend stand in
-//! `xtask/conformance/known.toml`, each with its reason.
+//! `xtask/conformance/known.toml`, each with its reason; those of the proxy in `known-proxy.toml`.
 
 mod baseline;
 mod compare;
@@ -53,7 +53,8 @@ pub enum Server {
     Gdbserver,
     /// Run both
     Both,
-    /// Run `tracewire proxy` in front of gdbserver, whose tracepoints are hidden, and compare with gdbserver alone
+    /// Run `tracewire proxy` in front of gdbserver, whose tracepoints are hidden, and compare with gdbserver alone; the board is
+    /// the native one
     Proxy,
 }
 
