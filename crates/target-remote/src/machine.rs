@@ -151,24 +151,36 @@ impl RemoteMachine {
         }
     }
 
-    /// Whether the instruction that begins with this code cannot end where it began, so that a step that does has not executed it. QEMU's
-    /// stub for x86 reports such a step where the machine has served its timer instead.
+    /// Whether the instruction that begins with this code leads elsewhere, so that a step that ends where it began has not executed it.
+    /// QEMU's stub reports such a step now and then.
     pub(crate) fn moves_on(&self, code: &[u8]) -> bool {
-        let is_64 = match self.architecture {
-            Some(Architecture::X86_64) => true,
-            Some(Architecture::I386) => false,
-            _ => return false,
+        let word = code.first_chunk::<4>();
+        let word = word.map(|bytes| match self.byte_order {
+            ByteOrder::Little => u32::from_le_bytes(*bytes),
+            ByteOrder::Big => u32::from_be_bytes(*bytes),
+        });
+        let is_to_itself = match self.architecture {
+            Some(Architecture::X86_64) => return moves_on_x86(code, true),
+            Some(Architecture::I386) => return moves_on_x86(code, false),
+            Some(Architecture::Arm | Architecture::ArmBig) => {
+                word == Some(0xeaff_fffe) || code.starts_with(&[0xfe, 0xe7])
+            }
+            Some(Architecture::Aarch64) => word == Some(0x1400_0000),
+            Some(Architecture::Riscv32 | Architecture::Riscv64) => {
+                word == Some(0x0000_006f) || code.starts_with(&[0x01, 0xa0])
+            }
+            Some(
+                Architecture::Mips
+                | Architecture::MipsLittle
+                | Architecture::Mips64
+                | Architecture::Mips64Little,
+            ) => word == Some(0x1000_ffff),
+            Some(
+                Architecture::PowerPc | Architecture::PowerPc64 | Architecture::PowerPc64Little,
+            ) => word == Some(0x4800_0000),
+            _ => false,
         };
-        let is_prefix = |byte: u8| {
-            matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0)
-                || is_64 && matches!(byte, 0x40..=0x4f)
-        };
-        match code.iter().find(|byte| !is_prefix(**byte)) {
-            // Two bytes, of which some are jumps; jumps, loops, calls, returns; a string instruction makes a step for each element; halt.
-            Some(0x0f | 0x70..=0x7f | 0xc2 | 0xc3 | 0xca | 0xcb | 0xcf) => false,
-            Some(0xe0..=0xe3 | 0xe8..=0xeb | 0xf2..=0xf4 | 0xff) | None => false,
-            Some(_) => true,
-        }
+        !is_to_itself
     }
 
     /// The form of addresses in trace frames.
@@ -185,6 +197,30 @@ impl RemoteMachine {
             _ => address,
         }
     }
+}
+
+/// The same for x86: jumps, loops, calls and returns may lead to themselves, and a string instruction makes a step for each element.
+fn moves_on_x86(code: &[u8], is_64: bool) -> bool {
+    let is_prefix = |byte: u8| {
+        matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0)
+            || is_64 && matches!(byte, 0x40..=0x4f)
+    };
+    let operation = code.iter().find(|byte| !is_prefix(**byte));
+    !matches!(
+        operation,
+        Some(
+            0x0f | 0x70..=0x7f
+                | 0xc2
+                | 0xc3
+                | 0xca
+                | 0xcb
+                | 0xcf
+                | 0xe0..=0xe3
+                | 0xe8..=0xeb
+                | 0xf2..=0xf4
+                | 0xff
+        ) | None
+    )
 }
 
 /// The registers of a machine whose block has this many bytes.

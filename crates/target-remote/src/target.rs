@@ -19,6 +19,8 @@ use crate::thread::{RemoteThread, Standing};
 
 /// How often a thread is stepped again that has stopped for something else.
 const MOST_STEPS_AGAIN: usize = 16;
+/// How often a step is made again that has executed nothing. An instruction that leads to itself is taken to have been executed then.
+const MOST_IDLE_STEPS: usize = 3;
 /// How many packets are kept that are not about stops.
 const MOST_ASIDES: usize = 256;
 /// How often it is looked whether a run is to end.
@@ -521,7 +523,7 @@ impl RemoteTarget {
             StepWay::Over | StepWay::Try => self.breakpoints.restore(&mut self.stub)?,
         }
         self.stub.step(thread)?;
-        let mut again = 0;
+        let (mut again, mut idle) = (0, 0);
         let mut is_interrupted = false;
         loop {
             let Some(payload) = self.stub.wait_for_step()? else {
@@ -556,11 +558,9 @@ impl RemoteTarget {
             stop.thread = stop.thread.or(thread);
             let is_others = thread.is_some() && stop.thread != thread;
             if !is_others && stop.is_trap() {
-                if self.breakpoints.moves_on(here) && self.is_at(&mut stop, here)? {
-                    again += 1;
-                    if again > MOST_STEPS_AGAIN {
-                        return Err(RemoteError::Stuck(here));
-                    }
+                let may_stay = idle == MOST_IDLE_STEPS || !self.breakpoints.moves_on(here);
+                if way != StepWay::Try && !may_stay && self.is_at(&mut stop, here)? {
+                    idle += 1;
                     self.stub.step(thread)?;
                     continue;
                 }
