@@ -16,7 +16,8 @@
 //! **Damage is visible.** A file that is written here ends with a [`Checksum`] of all its bytes, after the end marker, where GDB does not
 //! look.
 //!
-//! **A recording may be killed at any moment.** The [`Spool`] that it writes is a valid trace file all the time.
+//! **A recording may be killed at any moment.** The [`Spool`] that it writes is a valid trace file all the time, and so is that of a
+//! [`CircularSpool`], which keeps the newest frames.
 //!
 //! # More
 //!
@@ -42,6 +43,8 @@
 
 mod by_location;
 mod checksum;
+#[cfg(target_os = "linux")]
+mod circular_spool;
 mod description;
 mod encode;
 mod file;
@@ -69,6 +72,8 @@ mod unknown;
 mod write;
 
 pub use checksum::{Checksum, SealingWriter};
+#[cfg(target_os = "linux")]
+pub use circular_spool::CircularSpool;
 pub use description::{
     Description, DescriptionParts, HEADER, Line, LineError, MAX_LINE, Problem, ProblemKind,
     RegisterBlockLine,

@@ -35,6 +35,9 @@ use crate::write::{
 };
 use tracewire_fail_point::fail_point;
 
+/// What the file is called that takes the place of another one, after its name, just before it does.
+const NEXT: &str = ".recording.next";
+
 /// The unit in which the kernel may stop a write. Where pages are larger, that is a multiple of it.
 const PAGE: u64 = 4096;
 
@@ -69,6 +72,66 @@ pub struct Spool {
     finished: bool,
 }
 
+/// A file that is to take the place of another one.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    spool: Spool,
+    /// Its name until then; none where it has none.
+    name: Option<PathBuf>,
+}
+
+impl Successor {
+    /// The file, to write to it.
+    pub(crate) const fn spool(&mut self) -> &mut Spool {
+        &mut self.spool
+    }
+
+    /// How many bytes of frames there are.
+    pub(crate) const fn frame_bytes(&self) -> u64 {
+        self.spool.frame_bytes()
+    }
+
+    /// Takes the place of the other one, which goes. At every moment, one of the two has the name.
+    ///
+    /// # Errors
+    /// Gives the file back where it cannot be named.
+    pub(crate) fn take_place(mut self) -> Result<Spool, (Self, WriteError)> {
+        let beside = match self.name.take() {
+            Some(name) => Ok(name),
+            None => self.spool.name_beside(&self.spool.path, NEXT),
+        };
+        let beside = match beside {
+            Ok(beside) => beside,
+            Err(error) => return Err((self, error)),
+        };
+        fail_point!("spool/successor-named");
+        let place = self.spool.temporary.clone();
+        if let Err(error) = fs::rename(&beside, &place) {
+            self.name = Some(beside);
+            return Err((self, WriteError::system("write", &place)(error)));
+        }
+        fail_point!("spool/succeeded");
+        Ok(self.spool)
+    }
+
+    /// It will not be needed.
+    pub(crate) fn discard(self) {
+        if let Some(name) = self.name {
+            let _ = fs::remove_file(name);
+        }
+    }
+}
+
+/// A new file in a folder, without a name and for its owner alone.
+fn unnamed(folder: &Path) -> io::Result<File> {
+    File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlag::O_TMPFILE.bits())
+        .mode(0o600)
+        .open(folder)
+}
+
 /// A mapped part of the file.
 #[derive(Debug)]
 struct Window {
@@ -86,6 +149,24 @@ impl Spool {
         let (temporary, file) = create_beside(path, GROWING)?;
         // Where a file system has no locks, the recording is a good one, and only those who follow it cannot.
         let _ = file.try_lock();
+        Self::begin_beside(path, temporary, file, description)
+    }
+
+    /// As [`Self::create`], of a file whose place another one will take. So nobody can follow it.
+    pub(crate) fn create_for_a_time(
+        path: &Path,
+        description: &Description,
+    ) -> Result<Self, WriteError> {
+        let (temporary, file) = create_beside(path, GROWING)?;
+        Self::begin_beside(path, temporary, file, description)
+    }
+
+    fn begin_beside(
+        path: &Path,
+        temporary: PathBuf,
+        file: File,
+        description: &Description,
+    ) -> Result<Self, WriteError> {
         fail_point!("spool/created");
         let started = temporary.clone();
         let spool = Self::begin(file, temporary, path.to_owned(), description);
@@ -104,14 +185,35 @@ impl Spool {
         description: &Description,
     ) -> Result<Self, WriteError> {
         let folder = folder.as_ref();
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(OFlag::O_TMPFILE.bits())
-            .mode(0o600)
-            .open(folder)
-            .map_err(WriteError::system("create a file in", folder))?;
+        let file = unnamed(folder).map_err(WriteError::system("create a file in", folder))?;
         Self::begin(file, folder.to_owned(), folder.to_owned(), description)
+    }
+
+    /// Begins the file that is to take the place of this one. Until then it has no name and goes with the process, where the
+    /// file system has files without names.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub(crate) fn successor(&self, description: &Description) -> Result<Successor, WriteError> {
+        let folder = match self.temporary.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let (name, file) = match unnamed(folder) {
+            Ok(file) => (None, file),
+            Err(_) => {
+                let (name, file) = create_beside(&self.path, NEXT)?;
+                (Some(name), file)
+            }
+        };
+        let spool = Self::begin(file, self.temporary.clone(), self.path.clone(), description);
+        if let (Err(_), Some(name)) = (&spool, &name) {
+            let _ = fs::remove_file(name);
+        }
+        Ok(Successor {
+            spool: spool?,
+            name,
+        })
     }
 
     fn begin(
@@ -316,22 +418,8 @@ impl Spool {
         self.cut()
             .and_then(|()| self.seal())
             .map_err(WriteError::system("write", path))?;
-        // A name cannot be given where there is one: it is given beside, and then changed.
-        let (temporary, placeholder) = create_beside(path, ".part")?;
-        drop(placeholder);
-        let named = fs::remove_file(&temporary)
-            .and_then(|()| {
-                let descriptor = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-                linkat(
-                    AT_FDCWD,
-                    descriptor.as_str(),
-                    AT_FDCWD,
-                    &temporary,
-                    AtFlags::AT_SYMLINK_FOLLOW,
-                )
-                .map_err(io::Error::from)
-            })
-            .and_then(|()| put_in_place(&temporary, path));
+        let temporary = self.name_beside(path, ".part")?;
+        let named = put_in_place(&temporary, path);
         if named.is_err() {
             // It is there only if the renaming has failed.
             let _ = fs::remove_file(&temporary);
@@ -341,14 +429,54 @@ impl Spool {
         Ok(true)
     }
 
+    /// Gives a file without a name one that nobody has, in the folder of `path`. It cannot be given one that there is.
+    fn name_beside(&self, path: &Path, suffix: &str) -> Result<PathBuf, WriteError> {
+        let (name, placeholder) = create_beside(path, suffix)?;
+        drop(placeholder);
+        let named = fs::remove_file(&name).and_then(|()| {
+            let descriptor = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            linkat(
+                AT_FDCWD,
+                descriptor.as_str(),
+                AT_FDCWD,
+                &name,
+                AtFlags::AT_SYMLINK_FOLLOW,
+            )
+            .map_err(io::Error::from)
+        });
+        named.map_err(WriteError::system("write", path))?;
+        Ok(name)
+    }
+
+    /// Puts a finished file in its place that has the frames from `skipped` bytes of them on, and removes this one.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub(crate) fn finish_from(
+        mut self,
+        skipped: u64,
+        description: &Description,
+    ) -> Result<(), WriteError> {
+        self.window = None;
+        fail_point!("spool/finish-newest");
+        self.copy_from(skipped, description)?;
+        self.finished = true;
+        Ok(())
+    }
+
     /// Writes the whole file again and removes this one.
     fn copy(&self, description: &Description) -> Result<bool, WriteError> {
+        self.copy_from(0, description)
+    }
+
+    fn copy_from(&self, skipped: u64, description: &Description) -> Result<bool, WriteError> {
+        let skipped = skipped.min(self.frame_bytes());
         let mut writer = TraceFileWriter::create(&self.path, description)?;
         let mut file = &self.file;
         fail_point!("spool/copy-begun");
-        file.seek(SeekFrom::Start(self.frames_start))
+        file.seek(SeekFrom::Start(self.frames_start + skipped))
             .map_err(WriteError::system("read", &self.temporary))?;
-        writer.append_from(&mut io::Read::take(file, self.frame_bytes()))?;
+        writer.append_from(&mut io::Read::take(file, self.frame_bytes() - skipped))?;
         fail_point!("spool/copy-filled");
         writer.finish()?;
         fail_point!("spool/copied");

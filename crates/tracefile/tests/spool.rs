@@ -12,7 +12,9 @@ use support::{description, frame, stopped, tracepoint};
 use tracewire_arch::X86Registers;
 use tracewire_model::{Address, ByteOrder, FrameNumber};
 use tracewire_test_support::Gdb;
-use tracewire_tracefile::{Description, Ending, GrowingFile, Module, Spool, TraceFile};
+use tracewire_tracefile::{
+    CircularSpool, Description, Ending, GrowingFile, Module, Spool, TraceFile,
+};
 
 const SET: X86Registers = X86Registers::Core;
 
@@ -378,4 +380,66 @@ fn a_name_that_is_no_file_s_is_taken_over_only_where_it_can_be() {
     assert_eq!(TraceFile::open(&link).unwrap().frame_count(), 0);
     assert_eq!(fs::read(inner.join("kept")).unwrap(), b"kept");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+/// The file that keeps the newest frames is another one now and then, and at every moment has all that are kept.
+#[test]
+fn a_circular_spool_has_the_newest_frames_at_every_moment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.tf");
+    let growing = folder.path().join("run.tf.recording");
+    for (size, frames) in [(1_u64, 10), (20_000, 9000), (5 << 20, 15_000)] {
+        let first = description(SET, 0);
+        let mut spool = CircularSpool::create(&path, size, &first).expect("made");
+        assert_eq!(spool.temporary_path(), growing);
+        let (mut kept, mut turns) = (std::collections::VecDeque::new(), 0);
+        for number in 0..frames {
+            let frame = numbered(number, 600 + (number * 7919 % 1500) as usize);
+            let fits = frame.len() as u64 <= size;
+            assert_eq!(spool.append(&frame).expect("written"), fits);
+            if fits {
+                kept.push_back((number, frame.len() as u64));
+            }
+            while kept.iter().map(|(_, length)| length).sum::<u64>() > size {
+                kept.pop_front();
+            }
+            assert_eq!(spool.frames(), kept.len() as u64);
+            if number % 1000 == 500 {
+                spool.describe(&grown(number, 5)).expect("described");
+            }
+            let is_due = spool.is_due();
+            if is_due && number % 3 == 0 {
+                spool.turn().expect("turned");
+                turns += 1;
+            }
+            // A kill at this moment leaves this.
+            if number % 1777 == 0 || is_due && number % 11 == 0 {
+                let file = TraceFile::open(&growing).expect("a trace file");
+                let found: Vec<u64> = file.frames().map(|frame| own_number(&frame)).collect();
+                let newest: Vec<u64> = kept.iter().map(|(number, _)| *number).collect();
+                assert!(found.ends_with(&newest), "{number}: {found:?}");
+                assert!(file.description().problems().is_empty());
+            }
+            assert_eq!(fs::read_dir(folder.path()).expect("read").count(), 1);
+        }
+        assert_eq!(turns > 1, size > 1, "{size}: {turns} turns");
+        let newest: Vec<u64> = kept.iter().map(|(number, _)| *number).collect();
+        spool
+            .finish(&description(SET, newest.len() as u64))
+            .expect("finished");
+        let file = TraceFile::open(&path).expect("a trace file");
+        let found: Vec<u64> = file.frames().map(|frame| own_number(&frame)).collect();
+        assert_eq!(found, newest);
+        assert_eq!(fs::read_dir(folder.path()).expect("read").count(), 1);
+        fs::remove_file(&path).expect("removed");
+    }
+    let spool = CircularSpool::create(&path, 100, &description(SET, 0)).expect("made");
+    spool.discard();
+    assert_eq!(fs::read_dir(folder.path()).expect("read").count(), 0);
+}
+
+/// The number that a frame tells.
+fn own_number(frame: &tracewire_tracefile::Frame<'_>) -> u64 {
+    let bytes = frame.memory(Address(0x1000), 8).expect("collected");
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
