@@ -356,6 +356,18 @@ pub struct RecordArguments {
     /// When the buffer is full, let the oldest frames go instead of ending the run
     #[arg(long)]
     pub circular: bool,
+    /// End the run with the first hit of this tracepoint, a SPEC as for -t, and keep what led to it: the buffer is circular. May be given several times
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["live", "rotate", "max_frames"])]
+    pub until: Vec<String>,
+    /// With --until: so many frames after that hit, of all threads
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "until",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub after: u64,
     /// What serves tracepoints [default: jumps where they can be, else traps; `ftrace` is always a jump]
     #[arg(long, value_enum, value_name = "MECHANISM")]
     pub mechanism: Option<Mechanism>,

@@ -8,7 +8,7 @@ use serde_json::json;
 use tracewire_fail_point::fail_point;
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{FramesFile, Orphan, Process, Settings, Tally};
-use tracewire_tracefile::{Description, TraceFileWriter};
+use tracewire_tracefile::{Description, TraceFile, TraceFileWriter};
 use tracewire_views::words::count;
 
 use crate::record::say;
@@ -108,12 +108,16 @@ fn write(orphan: &Orphan, path: &Path) -> anyhow::Result<(u64, Tally)> {
 
 /// Says where the frames are that were not in the program, and why some are nowhere.
 fn tell(tally: &Tally, file: Option<&FramesFile>) {
+    let mut given_up = tally.given_up;
     match file {
         Some(file) if tally.taken > 0 => {
-            let frames = count(tally.taken, "frame");
+            let kept = frames_in(file).filter(|_| tally.circular);
+            let kept = kept.unwrap_or(tally.taken).min(tally.taken);
+            given_up += tally.taken - kept;
             say(format_args!(
-                "{}: {frames} before these",
-                file.path.display()
+                "{}: {} before these",
+                file.path.display(),
+                count(kept, "frame")
             ));
             if tally.maybe_twice {
                 say("that file is not where it was; its last frame may be the first of these");
@@ -140,10 +144,17 @@ fn tell(tally: &Tally, file: Option<&FramesFile>) {
             "tracepoints may have been out of the program at times, for --budget; hits were not counted then",
         );
     }
-    if tally.given_up > 0 {
-        let frames = count(tally.given_up, "frame");
+    if given_up > 0 {
+        let frames = count(given_up, "frame");
         say(format_args!("{frames} made room for newer ones"));
     }
+}
+
+/// How many frames a killed recorder's file has; none where it is not there any more.
+fn frames_in(file: &FramesFile) -> Option<u64> {
+    file.open()?;
+    let file = TraceFile::open(&file.path).ok()?;
+    Some(file.frame_count())
 }
 
 fn lost(frames: u64, reason: &str) {

@@ -276,7 +276,11 @@ impl<S: FrameStore> Experiment<S> {
         } else {
             match self.store.append(self.maker.frame()) {
                 Ok(()) => {}
-                Err(error @ (StoreError::Full | StoreError::Enough(_))) => {
+                Err(
+                    error @ (StoreError::Full
+                    | StoreError::Enough(_)
+                    | StoreError::Triggered { .. }),
+                ) => {
                     self.end(error.run_end(), thread.timestamp());
                     return Reached::Ended;
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tracewire_model::{ByteOrder, StopReason};
+use tracewire_model::{ByteOrder, StopReason, TracepointNumber};
 #[cfg(target_os = "linux")]
 use tracewire_tracefile::{Spool, WriteError};
 
@@ -43,6 +43,12 @@ pub trait FrameStore {
 
     /// Whether oldest frames make room for new ones.
     fn is_circular(&self) -> bool;
+
+    /// Whether each frame is to come soon after its hit, and none is to make room before it has come here: the frames decide when the
+    /// run ends.
+    fn is_watched(&self) -> bool {
+        false
+    }
 }
 
 /// Why a frame was not kept.
@@ -58,6 +64,14 @@ pub enum StoreError {
     /// Writing the file failed, a full disk included.
     #[error("the trace buffer cannot be written: {0}")]
     File(#[from] WriteError),
+    /// A hit was to end the run, and so many frames more.
+    #[error("tracepoint {tracepoint} was hit{}", frames_more(*.after))]
+    Triggered {
+        /// The tracepoint that was hit.
+        tracepoint: TracepointNumber,
+        /// How many frames were to come after its own.
+        after: u64,
+    },
     /// The store is a file, and a run has been written to it.
     #[error("the trace file holds another run already")]
     OneRun,
@@ -71,13 +85,22 @@ impl StoreError {
     pub(crate) fn run_end(&self) -> RunEnd {
         let reason = match self {
             Self::Full => return RunEnd::new(StopReason::Full, None),
-            Self::Enough(_) => StopReason::Command,
+            Self::Enough(_) | Self::Triggered { .. } => StopReason::Command,
             _ => StopReason::Error,
         };
         RunEnd {
             text: Some(self.to_string()),
             ..RunEnd::new(reason, None)
         }
+    }
+}
+
+/// The end of a message about a hit that so many frames followed.
+fn frames_more(count: u64) -> String {
+    match count {
+        0 => String::new(),
+        1 => ", and 1 frame more was made".to_owned(),
+        _ => format!(", and {count} frames more were made"),
     }
 }
 

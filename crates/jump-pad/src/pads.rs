@@ -612,7 +612,7 @@ fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
         hold_bytes,
         count_bytes: if needs.counts { COUNT_BYTES } else { 0 },
         // Rings that hold more than the buffer may do as it does.
-        when_full: match (needs.circular, ring_bytes < size) {
+        when_full: match (needs.circular, ring_bytes < size || needs.watched) {
             (true, true) => WhenFull::WaitThenOverwrite,
             (true, false) => WhenFull::Overwrite,
             (false, true) => WhenFull::Wait,

@@ -1,16 +1,19 @@
-//! Where frames go: into the file as they come, or into memory that keeps the newest.
+//! Where frames go: into a file that has all of them, or into one that keeps the newest.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tracewire_experiment::{CircularStore, FrameStore, SpoolStore, StoreError};
+use tracewire_experiment::{FrameStore, SpoolStore, StoreError};
+use tracewire_fail_point::fail_point;
 use tracewire_model::{Aggregate, AggregateTable, ByteOrder, TracepointNumber};
 use tracewire_script::Script;
-use tracewire_tracefile::{Description, Spool, TraceFileWriter, WriteError};
+use tracewire_target_linux::FramesFileNote;
+use tracewire_tracefile::{CircularSpool, Description, Spool, WriteError};
 
 use crate::error::RecordError;
 use crate::limits::FrameLimit;
+use crate::trigger::Trigger;
 
 /// How much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +27,7 @@ pub struct BufferSize {
 impl BufferSize {
     /// A linear buffer is the file: 1 GiB.
     pub const LINEAR: u64 = 1 << 30;
-    /// A circular buffer is in memory: 5 MiB, gdbserver's default.
+    /// A circular buffer keeps 5 MiB, gdbserver's default.
     pub const CIRCULAR: u64 = 5 << 20;
 
     /// The size that was asked for, else the script's, else the usual one.
@@ -110,12 +113,17 @@ pub struct Buffer {
     order: ByteOrder,
     counters: Arc<Counters>,
     limit: Option<FrameLimit>,
+    trigger: Option<Trigger>,
+    /// Where the file is named for a tracer that comes after us, where frames come from memory that the program has too.
+    note: Option<FramesFileNote>,
+    /// Why the file that keeps the newest frames could not be changed.
+    failure: Option<WriteError>,
 }
 
 #[derive(Debug)]
 enum Store {
-    File(SpoolStore),
-    Memory(CircularStore),
+    All(SpoolStore),
+    Newest(CircularSpool),
 }
 
 impl Buffer {
@@ -127,9 +135,9 @@ impl Buffer {
         order: ByteOrder,
     ) -> Result<Self, RecordError> {
         let store = if size.circular {
-            Store::Memory(CircularStore::new(size.size, order)?)
+            Store::Newest(CircularSpool::create(path, size.size, description)?)
         } else {
-            Store::File(SpoolStore::new(
+            Store::All(SpoolStore::new(
                 Spool::create(path, description)?,
                 Some(size.size),
             ))
@@ -140,6 +148,9 @@ impl Buffer {
             order,
             counters: Arc::default(),
             limit: None,
+            trigger: None,
+            note: None,
+            failure: None,
         })
     }
 
@@ -152,12 +163,18 @@ impl Buffer {
         let mut next = Self::create(path, size, description, self.order)?;
         next.counters = self.counters();
         next.limit = self.limit.clone();
+        next.trigger = self.trigger.clone();
         Ok(next)
     }
 
     /// Keeps no more frames than a run may have.
     pub fn limit(&mut self, limit: Option<FrameLimit>) {
         self.limit = limit;
+    }
+
+    /// Ends the run so many frames after a hit of a tracepoint.
+    pub fn trigger(&mut self, trigger: Option<Trigger>) {
+        self.trigger = trigger;
     }
 
     pub fn counters(&self) -> Arc<Counters> {
@@ -167,104 +184,113 @@ impl Buffer {
     /// Brings the description in a growing file up to date, so that the file says what it should whatever happens
     /// to us. Where there is no room for all of it, or the disk is full, the last one stays until the end.
     pub fn describe(&mut self, description: &Description) {
-        if let Store::File(store) = &mut self.store {
-            let _ = store.spool().describe(description);
-        }
+        let _ = match &mut self.store {
+            Store::All(store) => store.spool().describe(description).map(drop),
+            Store::Newest(spool) => spool.describe(description),
+        };
     }
 
-    /// The file that frames are written to as they come, wherever this process stands; `None` where they are in memory.
-    pub fn growing_path(&mut self) -> Option<PathBuf> {
-        match &mut self.store {
-            Store::File(store) => std::path::absolute(store.spool().temporary_path()).ok(),
-            Store::Memory(_) => None,
+    /// Names the file that frames are written to as they come, now and whenever it becomes another one.
+    pub fn name_file(&mut self, note: FramesFileNote) {
+        if let Some(path) = self.growing_path() {
+            note.name(&path);
         }
+        self.note = Some(note);
+    }
+
+    /// The file that frames are written to as they come, wherever this process stands.
+    fn growing_path(&mut self) -> Option<PathBuf> {
+        std::path::absolute(match &mut self.store {
+            Store::All(store) => store.spool().temporary_path(),
+            Store::Newest(spool) => spool.temporary_path(),
+        })
+        .ok()
+    }
+
+    /// The file that a reader can follow while it grows; none where it becomes another one.
+    pub fn followed_path(&mut self) -> Option<PathBuf> {
+        let is_followed = matches!(self.store, Store::All(_));
+        self.growing_path().filter(|_| is_followed)
+    }
+
+    /// Changes the file that keeps the newest frames, where it is time. No frame is on its way out of the program's memory meanwhile:
+    /// a tracer that comes after us would look for it in the other file.
+    pub fn turn(&mut self) {
+        let Store::Newest(spool) = &mut self.store else {
+            return;
+        };
+        if !spool.is_due() {
+            return;
+        }
+        if let Err(error) = spool.turn() {
+            self.failure = Some(error);
+            return;
+        }
+        if let (Some(note), Ok(path)) = (&self.note, std::path::absolute(spool.temporary_path())) {
+            note.name(&path);
+        }
+        fail_point!("buffer/turned");
     }
 
     /// Leaves no file: the run has not begun.
     pub fn discard(self) {
-        if let Store::File(store) = self.store {
-            let spool = store.into_spool();
-            let growing = spool.temporary_path().to_owned();
-            drop(spool);
-            let _ = std::fs::remove_file(growing);
+        match self.store {
+            Store::All(store) => {
+                let spool = store.into_spool();
+                let growing = spool.temporary_path().to_owned();
+                drop(spool);
+                let _ = std::fs::remove_file(growing);
+            }
+            Store::Newest(spool) => spool.discard(),
         }
     }
 
     /// Writes the file as it is to be.
     pub fn finish(self, description: &Description) -> Result<(), RecordError> {
         let (growing, finished) = match self.store {
-            Store::File(store) => {
+            Store::All(store) => {
                 let spool = store.into_spool();
                 let growing = spool.temporary_path().to_owned();
-                (Some(growing), spool.finish(description))
+                (growing, spool.finish(description))
             }
-            Store::Memory(store) => (None, write(&self.path, &store, description, self.order)),
+            Store::Newest(spool) => {
+                let growing = spool.temporary_path().to_owned();
+                (growing, spool.finish(description))
+            }
         };
         finished.map_err(|source| RecordError::Finish {
             output: self.path,
-            growing,
+            growing: Some(growing),
             source,
         })
     }
 }
 
-/// Writes what memory holds.
-fn write(
-    path: &Path,
-    store: &CircularStore,
-    description: &Description,
-    order: ByteOrder,
-) -> Result<(), WriteError> {
-    let mut file = TraceFileWriter::create(path, description)?;
-    let (first, second) = store.bytes();
-    for frame in frames(first, second, order) {
-        file.append(&frame)?;
-    }
-    file.finish()
-}
-
-/// The frames of a buffer in two parts, of which one may lie across the border.
-fn frames<'a>(
-    first: &'a [u8],
-    second: &'a [u8],
-    order: ByteOrder,
-) -> impl Iterator<Item = std::borrow::Cow<'a, [u8]>> {
-    const HEADER: usize = 6;
-    let mut at = 0;
-    let byte = move |index: usize| {
-        let second_index = index.checked_sub(first.len());
-        second_index
-            .map_or_else(|| first.get(index), |index| second.get(index))
-            .copied()
-    };
-    std::iter::from_fn(move || {
-        let mut size = [0; 4];
-        for (offset, digit) in size.iter_mut().enumerate() {
-            *digit = byte(at + 2 + offset)?;
-        }
-        let length = HEADER + usize::try_from(order.u32_at(&size, 0)?).ok()?;
-        let start = at;
-        at += length;
-        if let Some(frame) = first.get(start..at) {
-            return Some(frame.into());
-        }
-        if let Some(start) = start.checked_sub(first.len()) {
-            return second.get(start..start + length).map(Into::into);
-        }
-        let mut joined = first.get(start..)?.to_vec();
-        joined.extend_from_slice(second.get(..at - first.len())?);
-        Some(joined.into())
-    })
-}
-
 impl FrameStore for Buffer {
     fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
+        if let Some(error) = self.failure.take() {
+            return Err(error.into());
+        }
         if let Some(limit) = self.limit.as_ref().filter(|limit| !limit.claim()) {
             return Err(StoreError::Enough(limit.most()));
         }
+        if let Some(end) = self.trigger.as_ref().and_then(Trigger::end) {
+            return Err(end);
+        }
         match &mut self.store {
-            Store::File(store) => store.append(frame)?,
-            Store::Memory(store) => store.append(frame)?,
+            Store::All(store) => store.append(frame)?,
+            Store::Newest(spool) => {
+                if !spool.append(frame)? {
+                    return Err(StoreError::Full);
+                }
+                // Frames that come from nowhere else are on their way to no other place.
+                if self.note.is_none() {
+                    self.turn();
+                }
+            }
+        }
+        if let Some(trigger) = &mut self.trigger {
+            trigger.saw(frame, self.order);
         }
         self.counters.frames.fetch_add(1, Ordering::Relaxed);
         self.counters
@@ -275,62 +301,46 @@ impl FrameStore for Buffer {
 
     fn clear(&mut self) -> Result<(), StoreError> {
         match &mut self.store {
-            Store::File(store) => store.clear(),
-            Store::Memory(store) => store.clear(),
+            Store::All(store) => store.clear(),
+            Store::Newest(spool) if spool.frames() > 0 => Err(StoreError::OneRun),
+            Store::Newest(_) => Ok(()),
         }
     }
 
     fn frames(&self) -> u64 {
         match &self.store {
-            Store::File(store) => store.frames(),
-            Store::Memory(store) => store.frames(),
+            Store::All(store) => store.frames(),
+            Store::Newest(spool) => spool.frames(),
         }
     }
 
     fn file_end(&self) -> Option<u64> {
         match &self.store {
-            Store::File(store) => store.file_end(),
-            Store::Memory(_) => None,
+            Store::All(store) => store.file_end(),
+            Store::Newest(spool) => Some(spool.frames_end()),
         }
     }
 
     fn size(&self) -> Option<u64> {
         match &self.store {
-            Store::File(store) => store.size(),
-            Store::Memory(store) => store.size(),
+            Store::All(store) => store.size(),
+            Store::Newest(spool) => Some(spool.size()),
         }
     }
 
     fn used(&self) -> u64 {
         match &self.store {
-            Store::File(store) => store.used(),
-            Store::Memory(store) => store.used(),
+            Store::All(store) => store.used(),
+            Store::Newest(spool) => spool.kept_bytes(),
         }
     }
 
     fn is_circular(&self) -> bool {
-        match &self.store {
-            Store::File(store) => store.is_circular(),
-            Store::Memory(store) => store.is_circular(),
-        }
+        matches!(self.store, Store::Newest(_))
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use tracewire_model::ByteOrder;
-
-    use super::frames;
-
-    #[test]
-    fn a_frame_across_the_border_is_joined() {
-        let one = [1, 0, 2, 0, 0, 0, b'a', b'b'];
-        let two = [2, 0, 0, 0, 0, 0];
-        let whole = [&one[..], &two, &one].concat();
-        for border in 0..=whole.len() {
-            let (first, second) = whole.split_at(border);
-            let found: Vec<_> = frames(first, second, ByteOrder::Little).collect();
-            assert_eq!(found, [&one[..], &two, &one], "{border}");
-        }
+    /// What a trigger asks for is decided here.
+    fn is_watched(&self) -> bool {
+        self.trigger.is_some()
     }
 }

@@ -14,6 +14,7 @@ use crate::limits::{BudgetRefused, RateError};
 use crate::out_of_memory::OutOfMemory;
 use crate::policy::Denied;
 use crate::report::{Report, program_words};
+use crate::trigger::TriggerError;
 
 /// Why a program was not recorded, or why the recording ended.
 ///
@@ -45,6 +46,9 @@ pub enum RecordError {
     /// A tracepoint cannot have the rate that is given for it.
     #[error(transparent)]
     Rate(#[from] RateError),
+    /// A tracepoint cannot end the run.
+    #[error(transparent)]
+    Trigger(#[from] TriggerError),
     /// The run can have no budget.
     #[error(transparent)]
     Budget(#[from] BudgetRefused),

@@ -61,6 +61,7 @@ impl HitHandler for RecordingHandler<'_> {
         }
         self.experiment.share_budget(self.part.processes());
         let looked = self.experiment.look_around();
+        self.experiment.store().turn();
         if self.has_rates {
             let counters = self.experiment.store().counters();
             counters.set_skipped(self.experiment.skipped());

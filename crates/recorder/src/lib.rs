@@ -37,6 +37,7 @@ mod report;
 mod rotation;
 mod selection;
 mod stop;
+mod trigger;
 mod upstream;
 
 pub use audit::{Audit, AuditEntry, AuditEvent};
@@ -58,3 +59,4 @@ pub use tracewire_experiment::{
     Budget, BudgetError, FrameRate, FrameRateError, FrameRates, HitCost, LocationCost, Mechanism,
 };
 pub use tracewire_target_linux::StopTimes;
+pub use trigger::TriggerError;

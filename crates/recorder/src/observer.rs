@@ -47,7 +47,7 @@ pub enum RecordEvent<'e> {
     Begun {
         /// They tell at any time how far it is.
         counters: Arc<Counters>,
-        /// The file that the frames are written to as they come; none where they are in memory until the end.
+        /// The file that the frames are written to as they come; none where it becomes another one meanwhile.
         growing: Option<PathBuf>,
     },
     /// The program has executed another one.

@@ -181,6 +181,7 @@ impl Prepared {
         });
         let mut buffer = Buffer::create(&request.output, size, &description, ByteOrder::Little)?;
         buffer.limit(request.frame_limit.clone());
+        buffer.trigger(request.trigger.clone());
         let options = Options {
             format: FrameFormat {
                 byte_order: ByteOrder::Little,

@@ -1,6 +1,6 @@
 //! What is to be recorded, and the recording of it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::num::NonZeroU64;
@@ -32,6 +32,7 @@ use crate::recording::Recording;
 use crate::report::Report;
 use crate::selection::ProcessSelection;
 use crate::stop::StopHandle;
+use crate::trigger::{Trigger, check_trigger};
 use crate::upstream;
 
 /// Records what tracepoints in a program see.
@@ -82,6 +83,7 @@ pub(crate) struct RecordOptions {
     pub expiry: Option<Duration>,
     /// What all processes of the run share.
     pub frame_limit: Option<FrameLimit>,
+    pub trigger: Option<Trigger>,
     pub rates: FrameRates,
     pub budget: SharedBudget,
     /// Whether the cost of hits is told before tracepoints are put in.
@@ -243,8 +245,8 @@ impl Recorder {
         self
     }
 
-    /// The trace file to write. While the run lasts, the frames of a linear buffer go to a file beside it, with
-    /// `.recording` after the name, which is a good trace file at every moment.
+    /// The trace file to write. While the run lasts, the frames go to a file beside it, with `.recording` after the name, which is
+    /// a good trace file at every moment.
     pub fn output(&mut self, path: impl AsRef<Path>) -> &mut Self {
         path.as_ref().clone_into(&mut self.options.output);
         self
@@ -271,6 +273,14 @@ impl Recorder {
     /// Ends the run with so many frames, of all its processes. Not for a buffer whose oldest frames make room.
     pub fn max_frames(&mut self, most: Option<NonZeroU64>) -> &mut Self {
         self.options.frame_limit = most.map(|most| FrameLimit::new(most.get(), self.stop.clone()));
+        self
+    }
+
+    /// Ends the run with the first hit of one of these tracepoints and so many frames more, of all threads of its process. For a buffer
+    /// whose oldest frames make room: it has what led to the hit.
+    pub fn until(&mut self, tracepoints: BTreeSet<TracepointNumber>, after: u64) -> &mut Self {
+        let trigger = Trigger::new(tracepoints, after, self.stop.clone());
+        self.options.trigger = Some(trigger).filter(|trigger| !trigger.tracepoints().is_empty());
         self
     }
 
@@ -414,6 +424,7 @@ impl Recorder {
         // There is one file.
         self.options.rotation = None;
         check_rates(&self.options.rates, &self.options.script)?;
+        check_trigger(self.options.trigger.as_ref(), &self.options.script)?;
         let at_stub = !matches!(self.start, Start::Process(_));
         check_budget(&self.options.budget, &self.options.script, at_stub)?;
         self.begin_to_expire()?;
@@ -476,6 +487,7 @@ impl Recorder {
         observers: &dyn Observers,
     ) -> Result<RunReport, RecordError> {
         check_rates(&self.options.rates, &self.options.script)?;
+        check_trigger(self.options.trigger.as_ref(), &self.options.script)?;
         check_budget(&self.options.budget, &self.options.script, false)?;
         self.begin_to_expire()?;
         let mut starts = match self.start {

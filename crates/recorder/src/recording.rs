@@ -168,7 +168,7 @@ impl<'o> Recording<'o> {
     /// When the time of the run cannot be taken.
     pub fn begun(&mut self) -> Result<(), RecordError> {
         let counters = self.experiment.store().counters();
-        let growing = self.experiment.store().growing_path();
+        let growing = self.experiment.store().followed_path();
         self.observer
             .event(RecordEvent::Begun { counters, growing });
         fail_point!("record/run");
@@ -265,7 +265,9 @@ impl<'o> Recording<'o> {
             }
             Event::RunEnded => {
                 return Ok(Some(match self.stop.stopped() {
-                    Some(stop @ Stop::Frames(_)) => Ending::Stopped(stop),
+                    Some(stop @ (Stop::Frames(_) | Stop::Triggered { .. })) => {
+                        Ending::Stopped(stop)
+                    }
                     _ => Ending::Itself,
                 }));
             }
@@ -628,8 +630,8 @@ impl<'o> Recording<'o> {
             self.experiment.store().describe(&description);
             fail_point!("record/describe");
             self.process.leave_note(description.as_bytes());
-            if let Some(growing) = self.experiment.store().growing_path() {
-                self.process.name_frames_file(&growing);
+            if let Some(note) = self.process.frames_file_note() {
+                self.experiment.store().name_file(note);
             }
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracewire_experiment::StoreError;
+use tracewire_model::TracepointNumber;
 use tracewire_target_linux::Interrupter;
 
 use crate::out_of_memory::OutOfMemory;
@@ -21,6 +22,13 @@ pub enum Stop {
     Expired(Duration),
     /// So many frames were made, as many as were to be.
     Frames(u64),
+    /// A tracepoint was hit whose hit was to end the run, and so many frames more were made.
+    Triggered {
+        /// Which tracepoint.
+        tracepoint: TracepointNumber,
+        /// How many frames were to come after its own.
+        after: u64,
+    },
     /// There is no more memory.
     OutOfMemory,
 }
@@ -32,6 +40,11 @@ impl fmt::Display for Stop {
             Self::Duration => f.write_str("the time is over"),
             Self::Expired(after) => write!(f, "the run has expired: it may last {after:?}"),
             Self::Frames(most) => StoreError::Enough(*most).fmt(f),
+            Self::Triggered { tracepoint, after } => StoreError::Triggered {
+                tracepoint: *tracepoint,
+                after: *after,
+            }
+            .fmt(f),
             Self::OutOfMemory => OutOfMemory.fmt(f),
         }
     }

@@ -175,7 +175,7 @@ impl<'o> Recording<'o> {
     /// Lets the program run until the run is over, lets it go, and writes the file.
     fn run(mut self, target: &mut RemoteTarget) -> Result<Report, RecordError> {
         let counters = self.experiment.store().counters();
-        let growing = self.experiment.store().growing_path();
+        let growing = self.experiment.store().followed_path();
         self.observer
             .event(RecordEvent::Begun { counters, growing });
         if let Some(duration) = self.options.duration {
@@ -189,7 +189,9 @@ impl<'o> Recording<'o> {
         let now = target.now();
         let (ending, failure) = match ended {
             Ok(RunEvent::RunEnded) => match stop.stopped() {
-                Some(asked @ Stop::Frames(_)) => (Ending::Stopped(asked), None),
+                Some(asked @ (Stop::Frames(_) | Stop::Triggered { .. })) => {
+                    (Ending::Stopped(asked), None)
+                }
                 _ => (Ending::Itself, None),
             },
             Ok(RunEvent::Interrupted) => {
@@ -307,6 +309,7 @@ impl FileParts {
         });
         let mut buffer = Buffer::create(&options.output, size, &description, order)?;
         buffer.limit(options.frame_limit.clone());
+        buffer.trigger(options.trigger.clone());
         let format = FrameFormat {
             byte_order: order,
             register_block_size: self.layout.size(),

@@ -24,7 +24,7 @@ pub struct Orphan {
     pub began: u64,
     /// The lines of the trace file's description, as it knew them last; empty if it did not say.
     pub description: Vec<u8>,
-    /// The file that it wrote frames to; `None` if it kept them in its own memory.
+    /// The file that it wrote frames to; `None` where it has said none.
     pub file: Option<FramesFile>,
     copy: Copied,
     range: Range<u64>,
@@ -33,8 +33,10 @@ pub struct Orphan {
 /// What became of the hits of a killed tracer's run, beside the frames that were in the shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Frames that it had taken out of the shared memory: into its file, or into its own memory, where they are lost.
+    /// Frames that it had taken out of the shared memory: into its file, or nowhere that is known.
     pub taken: u64,
+    /// Whether oldest frames made room for new ones, in its file too.
+    pub circular: bool,
     /// Whether the first frame that was given out may be the last one in its file, which is not where it was.
     pub maybe_twice: bool,
     /// Begun and never finished.
@@ -90,6 +92,7 @@ impl Orphan {
         let (torn_before, without_stack) = shared.told_losses();
         Tally {
             taken,
+            circular: shared.layout().sizes().when_full.overwrites(),
             maybe_twice,
             torn: torn.saturating_add(torn_before),
             no_room: losses.lost,

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use tracewire_arch::{Architecture, X86Registers};
@@ -14,6 +13,7 @@ use tracewire_model::{Address, ThreadId};
 use crate::abi::Abi;
 use crate::attach;
 use crate::error::{Error, thread_id};
+use crate::fast::FramesFileNote;
 use crate::interrupt::{Interrupter, Request};
 use crate::launch::Launch;
 use crate::link_map::LinkMap;
@@ -246,9 +246,10 @@ impl Process {
         self.tracee.memory.read_pieces(thread, pieces, None);
     }
 
-    /// Leaves word of the file that the frames of pads go to, for a tracer that comes after us.
-    pub fn name_frames_file(&self, path: &Path) {
-        self.tracee.fast.name_frames_file(path);
+    /// Where word is left of the file that the frames of pads go to, for a tracer that comes after us; none without pads.
+    #[must_use]
+    pub fn frames_file_note(&self) -> Option<FramesFileNote> {
+        self.tracee.fast.frames_file_note()
     }
 
     /// What killed tracers have left here, the newest first. Their pads rest: nothing changes any more but by threads that are

@@ -367,7 +367,7 @@ fn probe(
         return Err(text.wrong(&span, &key("tracepoints"), what));
     }
     if script.settings.circular == Some(true) {
-        let what = "a circular trace buffer is in memory until the run ends, and has no files that follow one another";
+        let what = "a circular trace buffer has one file until the run ends, and no files that follow one another";
         return Err(text.wrong(&span, &key("script"), what));
     }
     for rate in table.rate.iter().flat_map(|rates| &rates.get_ref().0) {

@@ -112,7 +112,7 @@ impl Live {
 
 /// The file that frames are written to.
 fn file(growing: Option<PathBuf>) -> anyhow::Result<Followed> {
-    let path = growing.context("the frames are in memory until the run ends")?;
+    let path = growing.context("the file of a circular buffer cannot be followed")?;
     let file = GrowingFile::open(&path)?.with_context(|| no_locks(&path))?;
     Ok(Followed::File(Box::new(file)))
 }

@@ -8,12 +8,12 @@ mod processes;
 mod report;
 pub mod signals;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use tracewire_arch::Architecture;
-use tracewire_model::ThreadId;
+use tracewire_model::{ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
 use tracewire_recorder::{
     BufferSize, Ending, RecordError, Recorder, Report, Stop, StopHandle, out_of_memory,
@@ -45,11 +45,12 @@ const EXCESSIVE: &str = "a narrower pattern is faster; --yes sets tracepoints at
 /// `record`.
 pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     let mut script = read_script(&arguments.scripts, &arguments.tracepoints)?;
+    let trigger = read_trigger(&mut script, &arguments.until)?;
     if let Some(place) = arguments.function_place {
         script.settings.function_place = place.into();
     }
     if let Some(processes) = several_of(&arguments)? {
-        return processes::record(&arguments, script, processes);
+        return processes::record(&arguments, script, trigger, processes);
     }
     let spawned = arguments.pid.is_empty() && arguments.upstream.is_none();
     let mut recorder = match &arguments.upstream {
@@ -64,7 +65,7 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
             (None, []) => anyhow::bail!("no program: expected -p PID, or -- PROGRAM ARGS…"),
         },
     };
-    configure(&mut recorder, &arguments, script)?;
+    configure(&mut recorder, &arguments, script, trigger)?;
     let live = live_of(&arguments, recorder.stop_handle())?;
     let request = Request {
         recorder,
@@ -101,8 +102,10 @@ fn configure(
     recorder: &mut Recorder,
     arguments: &RecordArguments,
     script: Script,
+    trigger: BTreeSet<TracepointNumber>,
 ) -> anyhow::Result<()> {
-    let circular = arguments.circular || script.settings.circular == Some(true);
+    let circular =
+        arguments.circular || !trigger.is_empty() || script.settings.circular == Some(true);
     if circular && arguments.max_frames.is_some() {
         anyhow::bail!(
             "--max-frames is for a linear buffer: a circular one goes on when it is full"
@@ -110,7 +113,7 @@ fn configure(
     }
     if circular && arguments.rotate.is_some() {
         anyhow::bail!(
-            "--rotate is for a linear buffer: the frames of a circular one are in memory until the run ends"
+            "--rotate is for a linear buffer: a circular one has the newest frames in one file"
         );
     }
     recorder
@@ -119,6 +122,7 @@ fn configure(
         .duration(arguments.duration)
         .expire(arguments.expire)
         .max_frames(arguments.max_frames)
+        .until(trigger, arguments.after)
         .rates(crate::rate::together(&arguments.rate))
         .budget(arguments.budget)
         .tell_costs(arguments.verbose)
@@ -187,6 +191,19 @@ pub fn read_script(files: &[PathBuf], tracepoints: &[String]) -> anyhow::Result<
         anyhow::bail!(NO_TRACEPOINTS);
     }
     Ok(script)
+}
+
+/// Adds the tracepoints of `--until` to a script, and gives their numbers.
+fn read_trigger(
+    script: &mut Script,
+    specifications: &[String],
+) -> anyhow::Result<BTreeSet<TracepointNumber>> {
+    let mut numbers = BTreeSet::new();
+    for specification in specifications {
+        script.read_specification(specification).map_err(in_lines)?;
+        numbers.extend(script.tracepoints.last().map(|last| last.number));
+    }
+    Ok(numbers)
 }
 
 /// A script's error is in lines of its own, so that the underline is below the words.

@@ -1,12 +1,12 @@
 //! `record` of several processes: a folder with a trace file for each.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use tempfile::TempDir;
-use tracewire_model::ThreadId;
+use tracewire_model::{ThreadId, TracepointNumber};
 use tracewire_recorder::{
     CanaryEvent, FinishedFile, Observer, Observers, RecordError, RecordEvent, RecordedPart,
     Recorder, RunReport, out_of_memory,
@@ -82,6 +82,7 @@ impl Folder {
 pub fn record(
     arguments: &RecordArguments,
     script: Script,
+    trigger: BTreeSet<TracepointNumber>,
     processes: Vec<ThreadId>,
 ) -> anyhow::Result<Answer> {
     let mut recorder = match arguments.program.as_slice() {
@@ -89,7 +90,7 @@ pub fn record(
         [program, words @ ..] => Recorder::spawn(program, words),
     };
     let expected = processes.len() + usize::from(!arguments.program.is_empty());
-    configure(&mut recorder, arguments, script)?;
+    configure(&mut recorder, arguments, script, trigger)?;
     if arguments.selection.later {
         recorder.record_later(arguments.selection.selection());
     }

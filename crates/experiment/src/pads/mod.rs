@@ -65,6 +65,8 @@ pub struct PadNeeds {
     pub buffer: Option<u64>,
     /// Whether its oldest frames make room for new ones.
     pub circular: bool,
+    /// Whether each frame is to come soon, and none is to make room before it has come.
+    pub watched: bool,
     /// How many tracepoint locations there are.
     pub tracepoints: usize,
     /// Whether some of them count.

@@ -261,6 +261,7 @@ impl<S: FrameStore> Experiment<S> {
         let needs = PadNeeds {
             buffer: self.store.size(),
             circular: self.store.is_circular(),
+            watched: self.store.is_watched(),
             tracepoints: self.tracepoints.len(),
             counts: (self.tracepoints.iter()).any(|tracepoint| tracepoint.plan.counting.is_some()),
             budget: self.budget_factor(),

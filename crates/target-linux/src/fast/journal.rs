@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -68,8 +68,7 @@ const _: () = assert!(SIZE.is_multiple_of(4096));
 /// The journal of the jumps of a process, in the tracer that makes them.
 #[derive(Debug)]
 pub(super) struct Journal {
-    memory: SharedMemory,
-    start: u64,
+    part: Part,
     /// The entries of jumps by their sites.
     places: HashMap<u64, u64>,
     /// The entries of counters by their markers, several of which may have one counter.
@@ -81,9 +80,12 @@ pub(super) struct Journal {
 impl Journal {
     /// Begins one at an offset, which is a multiple of 8.
     pub(super) fn create(memory: &SharedMemory, start: u64) -> Self {
-        let journal = Self {
+        let part = Part {
             memory: memory.clone(),
             start,
+        };
+        let journal = Self {
+            part,
             places: HashMap::new(),
             counters: HashMap::new(),
             free: Vec::new(),
@@ -172,21 +174,9 @@ impl Journal {
         fail_point!("journal/noted");
     }
 
-    /// Says which file frames go to.
-    pub(super) fn name_file(&self, path: &Path) {
-        let name = path.as_os_str().as_bytes();
-        let Ok(metadata) = path.metadata() else {
-            return;
-        };
-        if name.len() as u64 > FILE_SIZE - file::NAME {
-            return;
-        }
-        self.set(FILE + file::LENGTH, 0);
-        self.set(FILE + file::DEVICE, metadata.dev());
-        self.set(FILE + file::INODE, metadata.ino());
-        self.put(FILE + file::NAME, name);
-        fail_point!("journal/file-named");
-        self.set(FILE + file::LENGTH, name.len() as u64);
+    /// What says which file frames go to.
+    pub(super) fn frames_file(&self) -> FramesFileNote {
+        FramesFileNote(self.part.clone())
     }
 
     /// Nobody reads it again, unless it has a jump or a counter that could not be taken out.
@@ -196,6 +186,27 @@ impl Journal {
         }
     }
 
+    fn word(&self, at: u64) -> &AtomicU64 {
+        self.part.word(at)
+    }
+
+    fn set(&self, at: u64, value: u64) {
+        self.part.set(at, value);
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        self.part.put(at, bytes);
+    }
+}
+
+/// Where a process has its journal.
+#[derive(Clone, Debug)]
+struct Part {
+    memory: SharedMemory,
+    start: u64,
+}
+
+impl Part {
     fn word(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= SIZE);
         // SAFETY: the memory has a journal's size behind `start`, and stays mapped as long as `self`; all accesses of both sides
@@ -220,6 +231,29 @@ impl Journal {
             };
             to.store(*byte, Ordering::Relaxed);
         }
+    }
+}
+
+/// The place in the memory of a program for the name of the file that frames go to.
+#[derive(Clone, Debug)]
+pub struct FramesFileNote(Part);
+
+impl FramesFileNote {
+    /// Says which file frames go to from now on, for a tracer that comes after us. No frame is on its way into a file meanwhile.
+    pub fn name(&self, path: &Path) {
+        let name = path.as_os_str().as_bytes();
+        let Ok(metadata) = path.metadata() else {
+            return;
+        };
+        if name.len() as u64 > FILE_SIZE - file::NAME {
+            return;
+        }
+        self.0.set(FILE + file::LENGTH, 0);
+        self.0.set(FILE + file::DEVICE, metadata.dev());
+        self.0.set(FILE + file::INODE, metadata.ino());
+        self.0.put(FILE + file::NAME, name);
+        fail_point!("journal/file-named");
+        self.0.set(FILE + file::LENGTH, name.len() as u64);
     }
 }
 
@@ -265,19 +299,24 @@ impl FramesFile {
         })
     }
 
-    /// Whether a frame begins at this place of the file; `None` if it is not there any more. The name is what a program's memory
-    /// says, so nothing but a plain file is opened, and only if it is the very one.
+    /// Opens the file; `None` if it is not there any more. The name is what a program's memory says, so nothing but a plain file is
+    /// opened, and only if it is the very one.
     #[must_use]
-    pub fn has_frame(&self, offset: u64) -> Option<bool> {
+    pub fn open(&self) -> Option<File> {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(&self.path)
             .ok()?;
         let metadata = file.metadata().ok()?;
-        if !metadata.is_file() || (metadata.dev(), metadata.ino()) != (self.device, self.inode) {
-            return None;
-        }
+        let is_same = (metadata.dev(), metadata.ino()) == (self.device, self.inode);
+        (metadata.is_file() && is_same).then_some(file)
+    }
+
+    /// Whether a frame begins at this place of the file; `None` if it is not there any more.
+    #[must_use]
+    pub fn has_frame(&self, offset: u64) -> Option<bool> {
+        let file = self.open()?;
         let mut number = [0; 2];
         match file.read_exact_at(&mut number, offset) {
             Ok(()) => Some(number != [0; 2]),

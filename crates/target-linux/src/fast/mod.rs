@@ -22,7 +22,7 @@ mod threads;
 
 pub use call_events::{CallEvents, SiteRefused};
 pub(crate) use change::JUMP_REACH;
-pub use journal::FramesFile;
+pub use journal::{FramesFile, FramesFileNote};
 pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 
 use std::collections::{BTreeMap, BTreeSet};

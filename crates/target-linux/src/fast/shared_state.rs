@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +11,7 @@ use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::call_events::CallRings;
 use tracewire_jump_pad::{Features, PadMemory, PadNews, Shared, SharedLayout};
 
-use super::journal::Journal;
+use super::journal::{FramesFileNote, Journal};
 use super::{Fast, Ownership, SharedMemory};
 use crate::abi::Abi;
 use crate::maps::AuxiliaryVector;
@@ -105,11 +104,10 @@ impl Fast {
         }
     }
 
-    /// Leaves word of the file that the frames of pads go to.
-    pub(crate) fn name_frames_file(&self, path: &Path) {
-        if let Some(attended) = &self.attended {
-            attended.journal.name_file(path);
-        }
+    /// Where word is left of the file that the frames of pads go to.
+    pub(crate) fn frames_file_note(&self) -> Option<FramesFileNote> {
+        let attended = self.attended.as_ref();
+        attended.map(|attended| attended.journal.frames_file())
     }
 
     /// Tells the pads of a stopped thread, if they do not know it.
