@@ -28,6 +28,8 @@ pub enum Torture {
     /// Kill Tracewire, the traced program or one of its threads at fail points: every call has its frame once or is counted, and
     /// jumps harm nobody
     Kills(Kills),
+    /// The program or the tracer ends at random moments; the newest frames are there
+    Flight(Flight),
     /// Start and end programs at random while the agent that records them is killed, ended, upgraded and told other things: no program is
     /// harmed, and every finished frame is kept or counted
     Agent(Agent),
@@ -86,6 +88,16 @@ pub struct Disconnect {
 pub struct Kills {
     /// How many kills
     #[arg(long, default_value_t = 5000)]
+    times: u64,
+    /// What the rounds are made from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(clap::Args)]
+pub struct Flight {
+    /// How many ends
+    #[arg(long, default_value_t = 1000)]
     times: u64,
     /// What the rounds are made from
     #[arg(long, default_value_t = 1)]
@@ -181,6 +193,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Storm(arguments) => storm(arguments),
         Torture::Disconnect(arguments) => disconnect(arguments),
         Torture::Kills(arguments) => kills(arguments),
+        Torture::Flight(arguments) => flight(arguments),
         Torture::Agent(arguments) => agent(arguments),
         Torture::Elf(arguments) => elf(arguments),
         Torture::Names => names(),
@@ -303,6 +316,16 @@ fn kills(arguments: &Kills) -> Result<()> {
         .args(["--", "--nocapture", "--test-threads", "1"])
         .env("TRACEWIRE_KILLS_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_KILLS_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn flight(arguments: &Flight) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "--profile", "checked"])
+        .args(["-p", "tracewire-cli", "--test", "kills", "flight::"])
+        .args(["--", "--nocapture"])
+        .env("TRACEWIRE_FLIGHT_TIMES", arguments.times.to_string())
+        .env("TRACEWIRE_FLIGHT_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }
 

@@ -242,6 +242,11 @@ LIVE
 write too. Who reads slowly sees them later: neither PROGRAM nor the recording waits, and all frames are printed. \
 `tracewire show --follow FILE` shows the same of a recording that goes on, in another terminal.
 
+THE FLIGHT RECORDER
+  --until SPEC ends the run with the first hit of a tracepoint and --after N frames more, of all threads, and keeps what led to it: -t 'work : job' --until \
+'failed if code < 0' --after 100. The buffer is circular. The newest frames are in FILE.recording, a good trace file at every moment, so that they outlive the program and record. \
+After a kill of record, rescue saves what was not read yet. A span cannot end a run, as its length is known later.
+
 THE END
   The run ends when the program ends, when a pass count is reached or a linear buffer is full, after --duration, or \
 on ^C. Then the program is let go as it was found: a program that is still running runs on. A program that record \

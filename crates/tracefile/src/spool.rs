@@ -67,8 +67,8 @@ pub struct Spool {
     /// Where the next frame goes.
     end: u64,
     window: Option<Window>,
-    /// Of the frames.
-    sum: Hasher,
+    /// Of the frames; none where they are copied into a file that has one.
+    sum: Option<Hasher>,
     finished: bool,
 }
 
@@ -158,7 +158,9 @@ impl Spool {
         description: &Description,
     ) -> Result<Self, WriteError> {
         let (temporary, file) = create_beside(path, GROWING)?;
-        Self::begin_beside(path, temporary, file, description)
+        let mut spool = Self::begin_beside(path, temporary, file, description)?;
+        spool.sum = None;
+        Ok(spool)
     }
 
     fn begin_beside(
@@ -210,10 +212,9 @@ impl Spool {
         if let (Err(_), Some(name)) = (&spool, &name) {
             let _ = fs::remove_file(name);
         }
-        Ok(Successor {
-            spool: spool?,
-            name,
-        })
+        let mut spool = spool?;
+        spool.sum = None;
+        Ok(Successor { spool, name })
     }
 
     fn begin(
@@ -242,7 +243,7 @@ impl Spool {
             frames_start: front.len() as u64,
             end: front.len() as u64,
             window: None,
-            sum: Hasher::new(),
+            sum: Some(Hasher::new()),
             finished: false,
         })
     }
@@ -296,7 +297,9 @@ impl Spool {
         fence(Ordering::Release);
         number_place.copy_from_slice(number);
         fail_point!("spool/number-written");
-        self.sum.update(frame);
+        if let Some(sum) = &mut self.sum {
+            sum.update(frame);
+        }
         self.end = end;
         Ok(())
     }
@@ -320,7 +323,9 @@ impl Spool {
                 Ok(())
             })
             .map_err(WriteError::system("write", &self.temporary))?;
-        self.sum.update(frames);
+        if let Some(sum) = &mut self.sum {
+            sum.update(frames);
+        }
         self.end = end;
         Ok(())
     }
@@ -500,7 +505,10 @@ impl Spool {
         fail_point!("spool/seal");
         let mut sum = Hasher::new();
         sum.update(&bytes);
-        sum.combine(&self.sum);
+        debug_assert!(self.sum.is_some(), "the frames are copied");
+        if let Some(of_frames) = &self.sum {
+            sum.combine(of_frames);
+        }
         sum.update(&END_MARKER);
         let line = format!("{}\n", Checksum(sum.finalize()));
         self.file

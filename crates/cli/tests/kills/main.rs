@@ -3,6 +3,7 @@
 //! `TRACEWIRE_KILLS_TIMES` says how many kills, `TRACEWIRE_KILLS_SEED` what the rounds are made from (`cargo xtask torture
 //! kills`). `TRACEWIRE_KILLS_ROUND` does one round alone, so many times; a round that fails prints its line.
 
+mod flight;
 mod program;
 mod round;
 mod union;
@@ -22,6 +23,10 @@ fn setting(name: &str, standard: u64) -> u64 {
 pub struct Random(u64);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -46,13 +51,13 @@ fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
         let mut program = Counted::start(&built, folder.path(), threads, 0);
         let options = ["--mechanism", "jump", "-t", "hit : thread, seq, check"];
         let mut recorder = Recorder::start(folder.path(), &program, &options, &[]);
-        assert!(recorder.wait_until_placed().unwrap());
+        assert!(recorder.wait_until_placed(1).unwrap());
         program.begin();
         program.wait_for(random.below(100_000), || false);
         let before = program.counts();
         recorder.kill();
         assert_eq!(program.ended(), None, "round {round}");
-        let said = rescue(folder.path(), &program, &[]).unwrap();
+        let said = rescue(folder.path(), program.id(), &[]).unwrap();
         let mut union = Union::default();
         let growing = folder.path().join("out.tf.recording");
         let taken = union.add(&growing).unwrap();

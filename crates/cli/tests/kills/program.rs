@@ -14,7 +14,7 @@ const LINE: usize = 64;
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often it is looked whether something has come. Looking all the time would take the program the processor.
-const TURN: Duration = Duration::from_micros(500);
+pub const TURN: Duration = Duration::from_micros(500);
 
 /// Builds it.
 pub fn build(folder: &Path) -> PathBuf {

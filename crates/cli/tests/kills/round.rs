@@ -226,11 +226,16 @@ impl Recorder {
         options: &[&str],
         set: &[(&str, String)],
     ) -> Self {
+        Self::start_at(folder, program.id(), options, set)
+    }
+
+    /// Records a process.
+    pub fn start_at(folder: &Path, process: u32, options: &[&str], set: &[(&str, String)]) -> Self {
         let mut child = Command::new(TRACEWIRE)
             .current_dir(folder)
             .args(["record", "-o", "out.tf"])
             .args(options)
-            .args(["-p", &program.id().to_string()])
+            .args(["-p", &process.to_string()])
             .envs(set.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -249,15 +254,16 @@ impl Recorder {
         }
     }
 
-    /// Waits until the tracepoints are in; `false` if it has ended before.
-    pub fn wait_until_placed(&mut self) -> Result<bool, String> {
+    /// Waits until so many tracepoints are in; `false` if it has ended before.
+    pub fn wait_until_placed(&mut self, mut count: usize) -> Result<bool, String> {
         loop {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => {
                     let placed = line.contains(" by ");
                     self.said.push_str(&line);
                     self.said.push('\n');
-                    if placed {
+                    count -= usize::from(placed);
+                    if count == 0 {
                         return Ok(true);
                     }
                 }
@@ -308,18 +314,18 @@ impl Recorder {
 }
 
 /// Saves what a killed Tracewire has left; what that says.
-pub fn rescue(folder: &Path, program: &Counted, set: &[(&str, String)]) -> Result<String, String> {
+pub fn rescue(folder: &Path, process: u32, set: &[(&str, String)]) -> Result<String, String> {
     let done = Command::new(TRACEWIRE)
         .current_dir(folder)
         .envs(set.iter().map(|(name, value)| (name, value)))
-        .args(["rescue", "-o", "rest.tf", "-p", &program.id().to_string()])
+        .args(["rescue", "-o", "rest.tf", "-p", &process.to_string()])
         .output()
         .expect("tracewire runs");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     match done.status.code() {
         Some(0 | 1) => Ok(said),
         // The one that comes after it says it all again.
-        None if !set.is_empty() => rescue(folder, program, &[]),
+        None if !set.is_empty() => rescue(folder, process, &[]),
         code => Err(format!("rescue: {code:?}: {said}")),
     }
 }
@@ -428,7 +434,7 @@ fn go(
         false => (&set, &nothing),
     };
     let mut recorder = Recorder::start(folder, &program, &options, in_record);
-    let placed = recorder.wait_until_placed()?;
+    let placed = recorder.wait_until_placed(1)?;
     program.begin();
     let mut before_end = None;
     if placed {
@@ -454,7 +460,7 @@ fn go(
         if let Some(status) = program.ended() {
             return Err(format!("the program has ended: {status}"));
         }
-        said = rescue(folder, &program, in_rescue)?;
+        said = rescue(folder, program.id(), in_rescue)?;
     }
     let reached = copy.exists();
     let copied = reached.then(|| program::counts(&copy, ways.threads));
