@@ -123,7 +123,7 @@ pub struct Buffer {
 #[derive(Debug)]
 enum Store {
     All(SpoolStore),
-    Newest(CircularSpool),
+    Newest(Box<CircularSpool>),
 }
 
 impl Buffer {
@@ -135,7 +135,11 @@ impl Buffer {
         order: ByteOrder,
     ) -> Result<Self, RecordError> {
         let store = if size.circular {
-            Store::Newest(CircularSpool::create(path, size.size, description)?)
+            Store::Newest(Box::new(CircularSpool::create(
+                path,
+                size.size,
+                description,
+            )?))
         } else {
             Store::All(SpoolStore::new(
                 Spool::create(path, description)?,

@@ -128,20 +128,14 @@ impl CircularSpool {
         if !self.is_due() {
             return Ok(());
         }
-        let Some(next) = self.next.take() else {
-            return Ok(());
-        };
-        match next.take_place() {
-            Ok(spool) => {
-                self.current = spool;
-                fail_point!("circular/turned");
-                Ok(())
-            }
-            Err((next, error)) => {
-                self.next = Some(next);
-                Err(error)
-            }
+        if let Some(next) = &mut self.next {
+            next.take_place()?;
         }
+        if let Some(next) = self.next.take() {
+            self.current = next.into_spool();
+        }
+        fail_point!("circular/turned");
+        Ok(())
     }
 
     /// Writes the description again, in place. Where it does not fit, the old one stays until the file is another one.

@@ -94,24 +94,26 @@ impl Successor {
     /// Takes the place of the other one, which goes. At every moment, one of the two has the name.
     ///
     /// # Errors
-    /// Gives the file back where it cannot be named.
-    pub(crate) fn take_place(mut self) -> Result<Spool, (Self, WriteError)> {
+    /// When it cannot be named.
+    pub(crate) fn take_place(&mut self) -> Result<(), WriteError> {
         let beside = match self.name.take() {
-            Some(name) => Ok(name),
-            None => self.spool.name_beside(&self.spool.path, NEXT),
-        };
-        let beside = match beside {
-            Ok(beside) => beside,
-            Err(error) => return Err((self, error)),
+            Some(name) => name,
+            None => self.spool.name_beside(&self.spool.path, NEXT)?,
         };
         fail_point!("spool/successor-named");
-        let place = self.spool.temporary.clone();
-        if let Err(error) = fs::rename(&beside, &place) {
+        let place = &self.spool.temporary;
+        if let Err(error) = fs::rename(&beside, place) {
+            let error = WriteError::system("write", place)(error);
             self.name = Some(beside);
-            return Err((self, WriteError::system("write", &place)(error)));
+            return Err(error);
         }
         fail_point!("spool/succeeded");
-        Ok(self.spool)
+        Ok(())
+    }
+
+    /// The file, which has taken the place.
+    pub(crate) fn into_spool(self) -> Spool {
+        self.spool
     }
 
     /// It will not be needed.
