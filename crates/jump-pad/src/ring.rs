@@ -4,8 +4,9 @@
 //! record's state word, which depends on the record's position, so that older bytes cannot be taken for it. The reader
 //! frees records by moving the tail, which no writer passes. It does so when their frames are in the buffer, and not when it
 //! has copied them: until then they outlive a killed tracer in the shared memory. In a ring that overwrites, writers move
-//! the tail too, and the reader drops what it was copying at that moment. Nothing is written there over an unfinished record
-//! that was passed: its space is a *gap*, and the next record is after it (`compile/circular.rs` has the writers' side).
+//! the tail too. So the reader copies a record into the hold (see below) before it moves the tail, and takes the copy
+//! back where a writer was faster. Nothing is written there over an unfinished record that was passed: its space is a *gap*,
+//! and the next record is after it (`compile/circular.rs` has the writers' side).
 //!
 //! What has come from all rings is given out by time, with one rule: a record is held back while one that was made before
 //! it may still be on its way. So frames of one thread always come in their order, and so do those of two threads of
@@ -14,14 +15,16 @@
 //! Frames of stopped threads ([`RingReader::insert`]) wait among them. So there is one order for all frames of a run,
 //! by one clock, whatever served their tracepoints.
 //!
-//! Frames of stops, and those that wait so long that their ring needs the room, lie in the *hold*: one more ring of the
-//! shared memory, which the reader alone writes. When it is full, the oldest frames are given out without waiting further.
+//! Frames of stops, those of rings that overwrite, and those that wait so long that their ring needs the room, lie in the
+//! *hold*: one more ring of the shared memory, which the reader alone writes. When it is full, the oldest frames are given out
+//! without waiting further, and frames of rings that overwrite wait in the memory of the reader alone.
 //!
 //! # After a kill
 //!
 //! Another reader finds in the rings each frame that was not given out, and none that was, whatever the instruction before
 //! which the first one was killed: all before a ring's `KEPT` position has been given out, a record after it says so itself,
 //! and the one that was on its way is named ([`Shared::moving`]) with the place in the file where it shows whether it arrived.
+//! A record in the hold names the record that it was copied from. That one is passed where it is still there.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -129,6 +132,8 @@ pub struct RingReader {
     moved: u64,
     /// A frame that is kept elsewhere though its record does not say so.
     left_out: Option<Origin>,
+    /// Records that the hold of another reader has copies of.
+    copied: HashSet<Origin>,
 }
 
 #[derive(Debug)]
@@ -195,8 +200,6 @@ struct Passed {
 struct Held {
     /// Where the frame is in the shared memory, if it is there.
     origin: Option<Origin>,
-    /// In the hold: where it was before.
-    before: Option<Origin>,
     /// It has left the shared memory already.
     moved: bool,
     time: u64,
@@ -273,6 +276,7 @@ impl RingReader {
             torn_patience,
             moved: 0,
             left_out: None,
+            copied: HashSet::new(),
         }
     }
 
@@ -329,7 +333,6 @@ impl RingReader {
         self.bytes.extend_from_slice(frame.bytes);
         let mut held = Held {
             origin: None,
-            before: None,
             moved: false,
             time: frame.time,
             tracepoint: frame.tracepoint,
@@ -384,17 +387,21 @@ impl RingReader {
             Writers::Running => now.saturating_sub(EARLY),
             Writers::Stopped | Writers::Gone => now,
         };
-        let mut rings = std::mem::take(&mut self.rings);
+        self.read_hold(memory, now, last, &mut drained);
+        // The hold stays: records are put into it meanwhile.
+        let hold = self.rings.iter().position(Ring::is_hold);
+        let hold = self.rings.split_off(hold.unwrap_or(self.rings.len()));
+        let mut rings = std::mem::replace(&mut self.rings, hold);
         self.see_activity(memory, &mut rings, now);
         for ring in &mut rings {
             let limit = self.read_ring(memory, ring, now, last, &mut drained);
             fail_point!("ring/read");
             until = until.min(limit.unwrap_or(until));
         }
+        rings.append(&mut self.rings);
         self.rings = rings;
         if last {
             until = u64::MAX;
-            self.forget_doubles();
         }
         self.until = self.until.max(until);
         self.give_out(memory, self.until, take, &mut drained);
@@ -406,9 +413,18 @@ impl RingReader {
         drained
     }
 
+    /// Reads the hold of another reader, before anything is put into it.
+    fn read_hold(&mut self, memory: &impl RingMemory, now: u64, last: bool, drained: &mut Drained) {
+        if let Some(mut hold) = self.rings.pop_if(|ring| ring.is_hold()) {
+            // Its writer is gone, or is this reader: nothing there may still come.
+            self.read_ring(memory, &mut hold, now, last, drained);
+            self.rings.push(hold);
+        }
+    }
+
     fn see_activity(&mut self, memory: &impl RingMemory, rings: &mut [Ring], now: u64) {
         let mut active = false;
-        for ring in rings.iter_mut().filter(|ring| !ring.is_hold()) {
+        for ring in rings {
             let head = memory.load(ring.start + ring::HEAD);
             let hits = head.wrapping_add(memory.load(ring.start + ring::LOST));
             active |= hits != ring.hits;
@@ -624,7 +640,7 @@ impl RingReader {
             ring: ring.index,
             position,
         };
-        if kept || self.left_out == Some(origin) {
+        if kept || self.left_out == Some(origin) || self.copied.contains(&origin) {
             return Found::Kept { behind };
         }
         if state != whole {
@@ -635,8 +651,7 @@ impl RingReader {
         let stamp = (place >> 32) as usize;
         let mut held = Held {
             origin: Some(origin),
-            before: None,
-            moved: ring.overwrites,
+            moved: false,
             time: memory.load(at + record::TIME),
             tracepoint: place as u32,
             step: false,
@@ -647,25 +662,17 @@ impl RingReader {
         if ring.is_hold() {
             let before = memory.load(at + record::FRAME);
             held.step = before & record::STEP != 0;
-            held.before = (before as u32).checked_sub(1).map(|ring| Origin {
+            let copied = (before as u32).checked_sub(1).map(|ring| Origin {
                 ring,
                 position: memory.load(at + record::FRAME + 8),
             });
+            self.copied.extend(copied);
         }
         memory.copy(at + header, length, &mut self.bytes);
         fail_point!("ring/record-copied");
-        if ring.overwrites {
-            // It leaves the shared memory now.
-            held.origin = None;
-            if length > 0 {
-                self.begin_move(memory, Some(origin));
-            }
-            if !memory.exchange(ring.start + ring::TAIL, position, behind) {
-                memory.note(header::MOVING, 0);
-                self.bytes.truncate(held.start);
-                return Found::Gone;
-            }
-            self.moved += u64::from(length > 0);
+        if ring.overwrites && !self.leave_ring(memory, ring, origin, &mut held, behind) {
+            self.bytes.truncate(held.start);
+            return Found::Gone;
         }
         // A record of no bytes is one that a pad gave up.
         if length > 0 {
@@ -678,6 +685,39 @@ impl RingReader {
             }
         }
         Found::Whole { behind }
+    }
+
+    /// Lets writers have the room of a whole record of a ring that overwrites. Its frame is in the hold then, or in this reader's
+    /// memory alone where there is no room. `false` if a writer has taken the record away, and counted it.
+    fn leave_ring(
+        &mut self,
+        memory: &impl RingMemory,
+        ring: &Ring,
+        origin: Origin,
+        held: &mut Held,
+        behind: u64,
+    ) -> bool {
+        let has_frame = held.length > 0;
+        let copy = has_frame.then(|| self.put_into_hold(memory, held));
+        held.origin = copy.flatten();
+        held.moved = held.origin.is_none();
+        if has_frame && held.moved {
+            self.begin_move(memory, Some(origin));
+        }
+        fail_point!("ring/tail");
+        let left = memory.exchange(ring.start + ring::TAIL, origin.position, behind);
+        fail_point!("ring/tail-moved");
+        match (left, held.origin) {
+            (true, None) => self.moved += u64::from(has_frame),
+            (true, Some(_)) => {}
+            (false, None) => memory.note(header::MOVING, 0),
+            (false, Some(copy)) => {
+                if let Some(hold) = self.rings.last_mut().filter(|ring| ring.is_hold()) {
+                    hold.take_back(memory, copy.position);
+                }
+            }
+        }
+        left
     }
 
     /// Says that a frame is about to be moved out of the shared memory.
@@ -800,15 +840,6 @@ impl RingReader {
             self.give_back(memory);
         }
         true
-    }
-
-    /// Forgets the frame of a ring that was being moved into the hold when a reader was killed.
-    fn forget_doubles(&mut self) {
-        let moved: HashSet<Origin> = self.held.iter().filter_map(|held| held.before).collect();
-        if !moved.is_empty() {
-            self.held
-                .retain(|held| held.origin.is_none_or(|origin| !moved.contains(&origin)));
-        }
     }
 
     /// Lets writers have the room of all records that are kept elsewhere.
@@ -973,6 +1004,21 @@ impl Ring {
 
     const fn is_hold(&self) -> bool {
         self.prefix == record::ORIGIN
+    }
+
+    /// In the hold: the record there, the last one, was put there in vain.
+    fn take_back(&mut self, memory: &impl RingMemory, position: u64) {
+        debug_assert!(
+            self.is_hold()
+                && self
+                    .passed
+                    .back()
+                    .is_some_and(|one| one.position == position)
+        );
+        self.passed.pop_back();
+        self.position = position;
+        memory.note(self.start + ring::HEAD, position);
+        fail_point!("hold/taken-back");
     }
 
     /// Gives up a record that is not whole: `false` if a writer has done that before, and counted it.

@@ -145,7 +145,9 @@ mod xstate;
 pub use debugger::{CaughtCalls, Reports};
 pub use error::Error;
 pub use event::{Event, Resumption, Stop, StopCause, Watch};
-pub use fast::{CallEvents, FramesFile, FramesFileNote, Mechanism, Ownership, SharedMemory, SiteRefused};
+pub use fast::{
+    CallEvents, FramesFile, FramesFileNote, Mechanism, Ownership, SharedMemory, SiteRefused,
+};
 pub use foreground::Foreground;
 pub use interrupt::Interrupter;
 pub use launch::Launch;
