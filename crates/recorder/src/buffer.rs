@@ -226,12 +226,16 @@ impl Buffer {
         if !spool.is_due() {
             return;
         }
-        if let Err(error) = spool.turn() {
-            self.failure = Some(error);
-            return;
-        }
-        if let (Some(note), Ok(path)) = (&self.note, std::path::absolute(spool.temporary_path())) {
-            note.name(&path);
+        let path = std::path::absolute(spool.temporary_path());
+        let turned = spool.turn(|metadata| {
+            if let (Some(note), Ok(path)) = (&self.note, &path) {
+                note.announce(path, metadata);
+            }
+        });
+        match (turned, &self.note) {
+            (Ok(()), Some(note)) => note.confirm(),
+            (Ok(()), None) => {}
+            (Err(error), _) => self.failure = Some(error),
         }
         fail_point!("buffer/turned");
     }

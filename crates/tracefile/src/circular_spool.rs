@@ -6,7 +6,7 @@
 //! ones at most. Each byte is written twice, and never copied at once while the program waits.
 
 use std::collections::VecDeque;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::path::Path;
 
 use tracewire_fail_point::fail_point;
@@ -120,15 +120,16 @@ impl CircularSpool {
     }
 
     /// Puts the second file in the place of the first, if it is due. The next frame goes to another place of the file then, and the file
-    /// is another one under the same name.
+    /// is another one under the same name. `announce` gets what the second file is before it takes the place.
     ///
     /// # Errors
     /// When the system refuses. The first file stays then, and goes on.
-    pub fn turn(&mut self) -> Result<(), WriteError> {
+    pub fn turn(&mut self, announce: impl FnOnce(&Metadata)) -> Result<(), WriteError> {
         if !self.is_due() {
             return Ok(());
         }
         if let Some(next) = &mut self.next {
+            announce(&next.metadata()?);
             next.take_place()?;
         }
         if let Some(next) = self.next.take() {

@@ -14,7 +14,7 @@
 //! - What follows the last frame is zero, which is the end marker. A frame's number is stored last: until
 //!   then the frame reads as the end.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -89,6 +89,15 @@ impl Successor {
     /// How many bytes of frames there are.
     pub(crate) const fn frame_bytes(&self) -> u64 {
         self.spool.frame_bytes()
+    }
+
+    /// What the system says of the file.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn metadata(&self) -> Result<Metadata, WriteError> {
+        let metadata = self.spool.file.metadata();
+        metadata.map_err(WriteError::system("look at", &self.spool.temporary))
     }
 
     /// Takes the place of the other one, which goes. At every moment, one of the two has the name.

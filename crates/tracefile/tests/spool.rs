@@ -409,7 +409,7 @@ fn a_circular_spool_has_the_newest_frames_at_every_moment() {
             }
             let is_due = spool.is_due();
             if is_due && number % 3 == 0 {
-                spool.turn().expect("turned");
+                spool.turn(|_| ()).expect("turned");
                 turns += 1;
             }
             // A kill at this moment leaves this.

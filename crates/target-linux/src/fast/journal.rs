@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -36,6 +36,8 @@ mod header {
     /// The length of the note in each of two places, so that one is whole at every moment; and which one that is.
     pub(super) const LENGTHS: u64 = 16;
     pub(super) const CURRENT: u64 = 32;
+    /// Which of the two places for files is current.
+    pub(super) const CURRENT_FILE: u64 = 40;
 }
 
 /// An entry: the site, how many bytes, what stood there, what stands there. For a counter: its address, no bytes, and the
@@ -50,13 +52,13 @@ mod entry {
 }
 
 const NOTES: u64 = entry::START + JUMPS * entry::SIZE;
-const FILE: u64 = NOTES + 2 * NOTE;
-/// The room for the name of a file and what it is.
-const FILE_SIZE: u64 = 8192;
+const FILES: u64 = NOTES + 2 * NOTE;
+/// The room for the name of a file and what it is; there are two places.
+const FILE_SIZE: u64 = 4096;
 /// The size of a journal, in bytes: whole pages.
-pub(crate) const SIZE: u64 = FILE + FILE_SIZE;
+pub(crate) const SIZE: u64 = FILES + 2 * FILE_SIZE;
 
-/// The file that frames go to: its length comes last.
+/// The file that frames go to.
 mod file {
     pub(super) const LENGTH: u64 = 0;
     pub(super) const DEVICE: u64 = 8;
@@ -241,19 +243,42 @@ pub struct FramesFileNote(Part);
 impl FramesFileNote {
     /// Says which file frames go to from now on, for a tracer that comes after us. No frame is on its way into a file meanwhile.
     pub fn name(&self, path: &Path) {
+        if let Ok(metadata) = path.metadata() {
+            self.announce(path, &metadata);
+            self.confirm();
+        }
+    }
+
+    /// Says that another file will take the place at this path. Until [`Self::confirm`], the one that is there is meant: the last one,
+    /// or this one.
+    pub fn announce(&self, path: &Path, metadata: &Metadata) {
         let name = path.as_os_str().as_bytes();
-        let Ok(metadata) = path.metadata() else {
-            return;
-        };
+        let place = FILES + self.other() * FILE_SIZE;
+        self.0.set(place + file::LENGTH, 0);
         if name.len() as u64 > FILE_SIZE - file::NAME {
             return;
         }
-        self.0.set(FILE + file::LENGTH, 0);
-        self.0.set(FILE + file::DEVICE, metadata.dev());
-        self.0.set(FILE + file::INODE, metadata.ino());
-        self.0.put(FILE + file::NAME, name);
+        self.0.set(place + file::DEVICE, metadata.dev());
+        self.0.set(place + file::INODE, metadata.ino());
+        self.0.put(place + file::NAME, name);
         fail_point!("journal/file-named");
-        self.0.set(FILE + file::LENGTH, name.len() as u64);
+        self.0.set(place + file::LENGTH, name.len() as u64);
+        fail_point!("journal/file-announced");
+    }
+
+    /// Says that the file that was announced last has taken its place.
+    pub fn confirm(&self) {
+        self.0.set(header::CURRENT_FILE, self.other());
+        fail_point!("journal/file-confirmed");
+    }
+
+    /// The place that is not current.
+    fn other(&self) -> u64 {
+        1 - self
+            .0
+            .word(header::CURRENT_FILE)
+            .load(Ordering::Acquire)
+            .min(1)
     }
 }
 
@@ -284,13 +309,29 @@ pub struct FramesFile {
 }
 
 impl FramesFile {
-    fn of(journal: &[u8]) -> Option<Self> {
+    /// The one of two files that is there. The tracer may have been killed when one was taking the place of the other.
+    fn of(journal: &[u8], current: u64) -> Option<Self> {
+        let current = current.min(1);
+        let [current, other] = [current, 1 - current].map(|place| Self::at(journal, place));
+        match (current, other) {
+            (None, other) => other,
+            (Some(current), Some(other)) if current.open().is_none() && other.open().is_some() => {
+                Some(other)
+            }
+            (current, _) => current,
+        }
+    }
+
+    fn at(journal: &[u8], place: u64) -> Option<Self> {
+        let start = FILES + place * FILE_SIZE;
         let word = |at: u64| {
-            let bytes = journal.get((FILE + at) as usize..)?.first_chunk::<8>()?;
+            let bytes = journal.get((start + at) as usize..)?.first_chunk::<8>()?;
             Some(u64::from_le_bytes(*bytes))
         };
         let length = word(file::LENGTH)?.min(FILE_SIZE - file::NAME) as usize;
-        let name = journal.get((FILE + file::NAME) as usize..)?.get(..length)?;
+        let name = journal
+            .get((start + file::NAME) as usize..)?
+            .get(..length)?;
         (length > 0).then_some(())?;
         Some(Self {
             path: PathBuf::from(OsStr::from_bytes(name)),
@@ -380,7 +421,7 @@ impl Reading {
             jumps,
             counters,
             note: journal.get(note..note + length as usize)?.to_vec(),
-            file: FramesFile::of(journal),
+            file: FramesFile::of(journal, word(header::CURRENT_FILE)?),
         })
     }
 
