@@ -55,6 +55,13 @@ fn build(folder: &Path) -> PathBuf {
     program
 }
 
+fn word_of(counts: &File, line: usize, word: usize) -> u64 {
+    let mut bytes = [0; 8];
+    let at = (line * LINE + 8 * word) as u64;
+    counts.read_exact_at(&mut bytes, at).unwrap();
+    u64::from_le_bytes(bytes)
+}
+
 /// The program, which runs.
 struct Flight {
     child: Child,
@@ -69,12 +76,33 @@ impl Drop for Flight {
     }
 }
 
+/// What a thread's line says while it takes a number.
+const TAKES_NUMBER: u64 = u64::MAX;
+
 /// Which calls have been made.
 struct Calls {
     /// The number of the next one.
     next: u64,
     /// Those that may not have ended.
     open: BTreeSet<u64>,
+    /// How many more may not have begun: threads were taking numbers that they had not said yet.
+    unsaid: u64,
+}
+
+impl Calls {
+    fn new(next: u64, lines: impl Iterator<Item = u64>) -> Self {
+        let (mut open, mut unsaid) = (BTreeSet::new(), 0);
+        for line in lines {
+            match line {
+                0 => {}
+                TAKES_NUMBER => unsaid += 1,
+                number => {
+                    open.insert(number - 1);
+                }
+            }
+        }
+        Self { next, open, unsaid }
+    }
 }
 
 impl Flight {
@@ -108,10 +136,7 @@ impl Flight {
     }
 
     fn word(&self, line: usize, word: usize) -> u64 {
-        let mut bytes = [0; 8];
-        let at = (line * LINE + 8 * word) as u64;
-        self.counts.read_exact_at(&mut bytes, at).unwrap();
-        u64::from_le_bytes(bytes)
+        word_of(&self.counts, line, word)
     }
 
     fn tell(&self, word: usize, what: u8) {
@@ -123,11 +148,14 @@ impl Flight {
         let open = || (1..=self.threads).map(|line| self.word(line, 0));
         let before: Vec<u64> = open().collect();
         let next = self.word(0, 2);
-        let all = before.into_iter().chain(open()).filter(|seq| *seq > 0);
-        Calls {
-            next,
-            open: all.map(|seq| seq - 1).collect(),
-        }
+        Calls::new(next, before.into_iter().chain(open()))
+    }
+
+    /// The calls when a copy of the file of counts was made. Its first line was copied first.
+    fn calls_in(&self, copy: &Path) -> Calls {
+        let copy = File::open(copy).expect("a copy");
+        let lines = (1..=self.threads).map(|line| word_of(&copy, line, 0));
+        Calls::new(word_of(&copy, 0, 2), lines)
     }
 
     /// Waits until so many calls have been made.
@@ -176,40 +204,83 @@ fn add_frames(path: &Path, found: &mut BTreeSet<u64>, length: &mut u64) -> Resul
     Ok(after_trigger)
 }
 
-fn round(program: &Path, folder: &Path, random: &mut Random) -> Result<Tally, String> {
-    let end = random.pick(&ENDS);
-    let threads = random.pick(&[1, 2, 4, 16]);
-    let size = random.pick(&[64_u64 << 10, 1 << 20, 5 << 20, 12 << 20]);
-    let latest = random.pick(&[500, 5000, 50_000, 100_000]);
-    let moment = random.below(latest);
-    let has_trigger = end == End::Trigger || random.below(2) == 0;
-    let after = random.pick(&[0, 1, 100, 3000]).min(size / 2000);
-    let mut flight = Flight::start(program, folder, threads);
-    let (buffer, after_words) = (size.to_string(), after.to_string());
+/// How a round goes.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    end: End,
+    threads: usize,
+    /// Of the buffer, in bytes.
+    size: u64,
+    /// How many calls there are before the end.
+    moment: u64,
+    /// How many frames more a trigger asks for, if there is one.
+    after: Option<u64>,
+    /// The fail point at which the tracer is killed, if it is not at a moment of its own.
+    point: Option<&'static str>,
+}
+
+impl Plan {
+    fn random(random: &mut Random) -> Self {
+        let end = random.pick(&ENDS);
+        let size = random.pick(&[64_u64 << 10, 1 << 20, 5 << 20, 12 << 20]);
+        let latest = random.pick(&[500, 5000, 50_000, 100_000]);
+        let has_trigger = end == End::Trigger || random.below(2) == 0;
+        let after = random.pick(&[0, 1, 100, 3000]).min(size / 2000);
+        Self {
+            end,
+            threads: random.pick(&[1, 2, 4, 16]),
+            size,
+            moment: random.below(latest),
+            after: has_trigger.then_some(after),
+            point: None,
+        }
+    }
+}
+
+fn round(program: &Path, folder: &Path, plan: Plan) -> Result<Tally, String> {
+    let mut flight = Flight::start(program, folder, plan.threads);
+    let (buffer, after_words) = (plan.size.to_string(), plan.after.unwrap_or(0).to_string());
     let mut options = vec!["--mechanism", "jump", "-t", "hit : seq, check"];
     options.extend(["--buffer-size", &buffer, "--circular"]);
-    if has_trigger {
+    if plan.after.is_some() {
         options.extend(["--until", "failed", "--after", &after_words]);
     }
+    let copy = folder.join("counts-then");
+    let mut set = Vec::new();
+    if let Some(point) = plan.point {
+        let copied = format!("{}:{}", folder.join("counts").display(), copy.display());
+        set.push(("TRACEWIRE_FAIL_POINT", format!("{point}:1")));
+        set.push(("TRACEWIRE_FAIL_COPY", copied));
+    }
     let id = flight.child.id();
-    let mut recorder = Recorder::start_at(folder, id, &options, &[]);
-    if !recorder.wait_until_placed(if has_trigger { 2 } else { 1 })? {
+    let mut recorder = Recorder::start_at(folder, id, &options, &set);
+    if !recorder.wait_until_placed(if plan.after.is_some() { 2 } else { 1 })? {
         return Err("record has ended".to_owned());
     }
     flight.tell(0, 1);
-    flight.wait_for(moment, || false);
+    let moment = match plan.point {
+        Some(_) => u64::MAX,
+        None => plan.moment,
+    };
+    flight.wait_for(moment, || plan.point.is_some() && recorder.ended());
     let before = flight.calls();
-    match end {
+    match plan.end {
         End::Fault => flight.tell(1, 1),
         End::Abort => flight.tell(1, 2),
         End::Trigger => flight.tell(1, 4),
         End::ProgramKilled => flight.child.kill().expect("killed"),
+        End::TracerKilled if plan.point.is_some() => {}
         End::TracerKilled => recorder.stop(),
     }
     let (_, mut said) = recorder.end()?;
     let mut calls = before;
-    match end {
-        End::TracerKilled => said = rescue(folder, id, &[])?,
+    match plan.end {
+        End::TracerKilled => {
+            said = rescue(folder, id, &[])?;
+            if plan.point.is_some() {
+                calls = flight.calls_in(&copy);
+            }
+        }
         End::Trigger => {}
         // Its file of counts outlives the program.
         End::Fault | End::Abort | End::ProgramKilled => {
@@ -217,29 +288,34 @@ fn round(program: &Path, folder: &Path, random: &mut Random) -> Result<Tally, St
             calls = flight.calls();
         }
     }
+    compare(folder, plan, &calls, &said)
+}
+
+/// Holds the frames of a round's files against the calls.
+fn compare(folder: &Path, plan: Plan, calls: &Calls, said: &str) -> Result<Tally, String> {
     let (whole, growing) = (folder.join("out.tf"), folder.join("out.tf.recording"));
     let rest = folder.join("rest.tf");
     let (mut found, mut length) = (BTreeSet::new(), 1);
-    let first = if end == End::TracerKilled {
-        &growing
-    } else {
-        &whole
+    let first = match plan.end {
+        End::TracerKilled => &growing,
+        _ => &whole,
     };
     let after_trigger = add_frames(first, &mut found, &mut length)?;
+    let in_file = found.len();
     if rest.exists() {
         add_frames(&rest, &mut found, &mut length)?;
     }
-    if end == End::Trigger && after_trigger != after {
+    if plan.end == End::Trigger && Some(after_trigger) != plan.after {
         return Err(format!(
-            "{after_trigger} frames after the trigger, not {after}:\n{said}"
+            "{plan:?}: {after_trigger} frames after the trigger:\n{said}"
         ));
     }
     // So many frames fit. A call may have its hit so much later than its number as other threads make calls meanwhile; nobody
     // knows by how many, so that the oldest of them are not asked for.
-    let fit = size / (length + 64) / 2;
+    let fit = plan.size / (length + 64) / 2;
     let newest = found.last().copied().unwrap_or(0);
     let from = (newest + 1).saturating_sub(fit);
-    let until = if end == End::Trigger {
+    let until = if plan.end == End::Trigger {
         newest.saturating_sub(1000)
     } else {
         calls.next
@@ -248,18 +324,25 @@ fn round(program: &Path, folder: &Path, random: &mut Random) -> Result<Tally, St
         .filter(|seq| !calls.open.contains(seq))
         .collect();
     let missing: Vec<&u64> = expected.iter().filter(|seq| !found.contains(seq)).collect();
-    if missing.len() as u64 > counted(&said) {
-        return Err(format!(
-            "{end:?}, {threads} threads, {size} bytes, {moment}: {} of {} are missing, the first {:?}, {} are there:\n{said}",
-            missing.len(),
-            expected.len(),
-            missing.first(),
-            found.len(),
-        ));
+    let count = (missing.len() as u64).saturating_sub(calls.unsaid);
+    let facts = format!(
+        "{plan:?}: {} of {} are missing, the first {:?}; {} calls were unsaid; {in_file} are in the file, {} in all, up to {newest} of {}:\n{said}",
+        missing.len(),
+        expected.len(),
+        missing.first(),
+        calls.unsaid,
+        found.len(),
+        calls.next,
+    );
+    if count > counted(said) {
+        return Err(facts);
+    }
+    if !missing.is_empty() {
+        println!("{facts}\n");
     }
     Ok(Tally {
         expected: expected.len() as u64,
-        missing: missing.len() as u64,
+        missing: count,
     })
 }
 
@@ -275,7 +358,7 @@ fn a_flight_recorder_has_the_newest_frames_whoever_ends() {
     for time in 0..times {
         let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(time));
         let folder = tempfile::tempdir().unwrap();
-        match round(&built, folder.path(), &mut random) {
+        match round(&built, folder.path(), Plan::random(&mut random)) {
             Ok(own) => {
                 all.expected += own.expected;
                 all.missing += own.missing;
@@ -293,4 +376,35 @@ fn a_flight_recorder_has_the_newest_frames_whoever_ends() {
     );
     assert_eq!(faults, 0);
     assert!(missing * 1000 <= expected, "{missing} of {expected}");
+}
+
+/// Where a frame is between its ring and the file, and which file that is.
+const STEPS: [&str; 8] = [
+    "ring/tail",
+    "ring/tail-moved",
+    "frames/place-said",
+    "circular/in-next",
+    "journal/file-announced",
+    "spool/successor-named",
+    "spool/succeeded",
+    "journal/file-confirmed",
+];
+
+#[test]
+fn a_tracer_killed_at_each_step_loses_no_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = build(folder.path());
+    for point in STEPS {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Plan {
+            end: End::TracerKilled,
+            threads: 2,
+            size: 1 << 20,
+            moment: 0,
+            after: Some(0),
+            point: Some(point),
+        };
+        let tally = round(&built, folder.path(), plan).expect(point);
+        assert_eq!(tally.missing, 0, "{point}");
+    }
 }

@@ -4,7 +4,7 @@
 
    The file is mapped.  Its first line of 64 bytes has three words: one that lets the threads begin, one that tells what to
    do (1: crash by SIGSEGV, 2: abort, 3: end), and the number of the next call.  Then each thread has a line: the number of the call that it is in,
-   from 1, or 0.  */
+   from 1; 0 if it is in none; all ones while it takes a number.  */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -54,8 +54,7 @@ run (void *argument)
 	  if (count % 64 == 0 && atomic_exchange (&lines[0].second, 0) == 4)
 	    failed (count);
 	}
-      /* What is in a call can be one that has not begun, and never one that has ended.  */
-      atomic_store (&own->first, 1);
+      atomic_store (&own->first, -1);
       unsigned long seq = atomic_fetch_add (&lines[0].third, 1);
       atomic_store (&own->first, seq + 1);
       hit (seq, seq * 0x9e3779b97f4a7c15);
