@@ -383,11 +383,11 @@ const STEPS: [&str; 8] = [
     "ring/tail",
     "ring/tail-moved",
     "frames/place-said",
+    "circular/next-begun",
     "circular/in-next",
-    "journal/file-announced",
     "spool/successor-named",
-    "spool/succeeded",
-    "journal/file-confirmed",
+    "circular/turned",
+    "buffer/turned",
 ];
 
 #[test]
