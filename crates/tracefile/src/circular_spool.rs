@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::fs::{self, Metadata};
 use std::path::Path;
 
+use nix::sys::statvfs::statvfs;
 use tracewire_fail_point::fail_point;
 
 use crate::description::Description;
@@ -36,14 +37,25 @@ impl CircularSpool {
     /// `path` at [`Self::finish`].
     ///
     /// # Errors
-    /// As [`Spool::create`].
+    /// [`WriteError::NoRoom`] where the disk has no room for so many bytes, and as [`Spool::create`].
     pub fn create(
         path: impl AsRef<Path>,
         size: u64,
         description: &Description,
     ) -> Result<Self, WriteError> {
+        let current = Spool::create_for_a_time(path.as_ref(), description)?;
+        // Some file systems do not say how much room they have.
+        let room = statvfs(current.temporary_path()).map(|of| {
+            let bytes = u128::from(of.blocks_available()) * u128::from(of.fragment_size());
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        });
+        if let Some(free) = room.ok().filter(|free| *free < size) {
+            let path = path.as_ref().to_owned();
+            let _ = fs::remove_file(current.temporary_path());
+            return Err(WriteError::NoRoom { path, size, free });
+        }
         Ok(Self {
-            current: Spool::create_for_a_time(path.as_ref(), description)?,
+            current,
             next: None,
             size,
             lengths: VecDeque::new(),

@@ -27,6 +27,19 @@ pub enum WriteError {
         /// The system's reason.
         source: io::Error,
     },
+    /// The disk has less room than the frames that are to be kept may take.
+    #[error(
+        "{}: {size} bytes of frames are to be kept, and the disk has {free} bytes free; a smaller buffer does",
+        path.display()
+    )]
+    NoRoom {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// How many bytes of frames are to be kept.
+        size: u64,
+        /// How many bytes of the disk are free.
+        free: u64,
+    },
     /// The path names no file, as `/` or `..`.
     #[error("{} names no file that could be written", .0.display())]
     NoName(PathBuf),

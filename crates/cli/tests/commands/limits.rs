@@ -162,3 +162,59 @@ fn a_place_of_a_pattern_that_cannot_be_served_is_left_out() {
     // There must be one place at least.
     run("part_tw*").code(2).says(&["it cannot be a jump"]);
 }
+
+#[test]
+fn a_trigger_ends_the_run_so_many_frames_later() {
+    let built = counts();
+    for mechanism in ["jump", "trap"] {
+        let record = |after: &str, trigger: &str| {
+            built.run(&[
+                "record",
+                "--mechanism",
+                mechanism,
+                "-t",
+                "work : n",
+                "--until",
+                trigger,
+                "--after",
+                after,
+                "-o",
+                "until.tf",
+                "--",
+                "./program",
+                "1",
+                "1000",
+            ])
+        };
+        // Each call from the 300th on is a hit of both tracepoints.
+        for (after, said, frames) in [
+            ("0", "tracepoint 2 was hit", 302),
+            ("1", "tracepoint 2 was hit, and 1 frame more was made", 303),
+            (
+                "7",
+                "tracepoint 2 was hit, and 7 frames more were made",
+                309,
+            ),
+        ] {
+            let frames = format!("{frames} frames in until.tf");
+            record(after, "work if n >= 300")
+                .code(0)
+                .says(&[said, &frames]);
+        }
+        // The program ends before.
+        record("5", "work if n == 998")
+            .code(0)
+            .says(&["1001 frames in until.tf"]);
+    }
+    for (trigger, refusal) in [
+        ("span work", "tracepoint 2 measures calls"),
+        ("work : count()", "tracepoint 2 only counts"),
+    ] {
+        let options = ["record", "-t", "work", "--until", trigger];
+        let rest = ["-o", "until.tf", "--", "./program", "1", "1"];
+        built
+            .run(&[&options[..], &rest[..]].concat())
+            .code(2)
+            .says(&[refusal]);
+    }
+}

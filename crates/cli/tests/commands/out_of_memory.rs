@@ -108,9 +108,9 @@ fn too_little_memory_ends_a_run_in_order() {
     assert!(without > 0 && with > 0, "{without} without, {with} with");
 }
 
-/// A trace buffer larger than memory is an error, not the end of the process.
+/// A circular trace buffer larger than the disk is an error before the program is changed.
 #[test]
-fn a_buffer_without_memory_is_refused() {
+fn a_buffer_without_room_on_the_disk_is_refused() {
     let built = Built::new(COUNTS, &["-O1"]);
     let counting = Counting::start(&built);
     let done = ran(tracewire()
@@ -122,5 +122,7 @@ fn a_buffer_without_memory_is_refused() {
         .expect("tracewire runs"));
     assert!(counting.ends_unharmed());
     assert_eq!(done.code, Some(2), "{}", done.stderr);
-    assert!(done.stderr.contains("memory"), "{}", done.stderr);
+    assert!(done.stderr.contains("bytes free"), "{}", done.stderr);
+    let folder = built.folder.path();
+    assert!(!folder.join("large.tf.recording").exists());
 }
