@@ -340,7 +340,11 @@ proptest! {
     fn a_reader_that_is_killed_loses_no_frame_and_doubles_none(
         steps in prop::collection::vec(step(), 1..100),
     ) {
-        for when_full in [WhenFull::Wait, WhenFull::Overwrite] {
+        for when_full in [
+            WhenFull::Wait,
+            WhenFull::Overwrite,
+            WhenFull::WaitThenOverwrite,
+        ] {
             let writes = run(&steps, when_full, u64::MAX);
             for lives_for in 0..writes {
                 run(&steps, when_full, lives_for);
