@@ -143,12 +143,11 @@ impl Flight {
         self.counts.write_all_at(&[what], 8 * word as u64).unwrap();
     }
 
-    /// The calls so far. Those that are open are read first and afterwards: one of them may end meanwhile.
+    /// The calls so far. What each thread is in is read after the number: a call that has ended by then has its frame.
     fn calls(&self) -> Calls {
-        let open = || (1..=self.threads).map(|line| self.word(line, 0));
-        let before: Vec<u64> = open().collect();
         let next = self.word(0, 2);
-        Calls::new(next, before.into_iter().chain(open()))
+        let lines = (1..=self.threads).map(|line| self.word(line, 0));
+        Calls::new(next, lines)
     }
 
     /// The calls when a copy of the file of counts was made. Its first line was copied first.
@@ -325,6 +324,10 @@ fn compare(folder: &Path, plan: Plan, calls: &Calls, said: &str) -> Result<Tally
         .collect();
     let missing: Vec<&u64> = expected.iter().filter(|seq| !found.contains(seq)).collect();
     let count = (missing.len() as u64).saturating_sub(calls.unsaid);
+    // Jumps are taken out before a program dumps its core. Other threads may make calls then, until they end.
+    let dumps_core = matches!(plan.end, End::Fault | End::Abort);
+    let late = missing.iter().filter(|seq| dumps_core && ***seq > newest);
+    let late = late.count() as u64;
     let facts = format!(
         "{plan:?}: {} of {} are missing, the first {:?}; {} calls were unsaid; {in_file} are in the file, {} in all, up to {newest} of {}:\n{said}",
         missing.len(),
@@ -334,7 +337,7 @@ fn compare(folder: &Path, plan: Plan, calls: &Calls, said: &str) -> Result<Tally
         found.len(),
         calls.next,
     );
-    if count > counted(said) {
+    if count.saturating_sub(late) > counted(said) {
         return Err(facts);
     }
     if !missing.is_empty() {
@@ -371,7 +374,7 @@ fn a_flight_recorder_has_the_newest_frames_whoever_ends() {
     }
     let Tally { expected, missing } = all;
     println!(
-        "{times} ends, {faults} faults: {missing} of {expected} frames are missing, and are counted; {:.0?}",
+        "{times} ends, {faults} faults: {missing} of {expected} calls have no frame; {:.0?}",
         begun.elapsed()
     );
     assert_eq!(faults, 0);
