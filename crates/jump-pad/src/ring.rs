@@ -440,17 +440,19 @@ impl RingReader {
         least
     }
 
-    /// Lets pads that wait for room go on, while frames are given out: reads a part of each ring into the hold, unless much is there.
-    /// These frames are given out later.
+    /// Lets pads that wait for room go on, while frames are given out: reads about as much into the hold as was given out, and less
+    /// where much is there. These frames are given out later. Each ring goes on a little: a pad waits so long for one position.
     fn read_ahead(&mut self, memory: &impl RingMemory, now: u64, drained: &mut Drained) {
+        let Some(hold) = self.rings.last().filter(|ring| ring.is_hold()) else {
+            return;
+        };
+        let held = hold.position.wrapping_sub(hold.front());
+        let cpus = u64::from(self.layout.sizes.cpus.max(1));
         let ring_bytes = self.layout.sizes.ring_bytes;
-        let held = self.rings.last().filter(|ring| ring.is_hold());
-        let held = held.map(|hold| hold.position.wrapping_sub(hold.front()));
-        let most = ring_bytes.saturating_mul(2 * u64::from(self.layout.sizes.cpus));
-        if held.is_some_and(|held| held <= most) {
-            self.read_rings(memory, now, false, ring_bytes / READ_AHEAD, drained);
-            fail_point!("ring/read-ahead");
-        }
+        let much = held > ring_bytes.saturating_mul(2 * cpus);
+        let most = ring_bytes / READ_AHEAD / cpus / if much { 4 } else { 1 };
+        self.read_rings(memory, now, false, most, drained);
+        fail_point!("ring/read-ahead");
     }
 
     fn see_activity(&mut self, memory: &impl RingMemory, now: u64) {
