@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::layout::{
-    NOWHERE, SharedLayout, WhenFull, behind, header, longest_held, record, ring, unfinished,
+    NOWHERE, SharedLayout, behind, header, longest_held, record, ring, unfinished,
 };
 use crate::shared::{Origin, Shared};
 use tracewire_experiment::Writers;
@@ -52,9 +52,6 @@ const GIVEN_BACK_AT_ONCE: u64 = 64 << 10;
 /// The hold is used from its start again where it is empty and so many bytes have been used: memory that was never used
 /// is none.
 const HOLD_REUSED: u64 = 1 << 20;
-
-/// Which part of a ring is read ahead while frames are given out, each time that as many bytes have been.
-const READ_AHEAD: u64 = 16;
 
 /// How many ticks the counter may be read ahead of the instructions before it.
 pub(crate) const EARLY: u64 = 10_000;
@@ -363,7 +360,7 @@ impl RingReader {
         take: &mut dyn FnMut(TimedFrame<'_>),
     ) -> Drained {
         let mut drained = Drained::default();
-        self.give_out(memory, self.until, None, take, &mut drained);
+        self.give_out(memory, self.until, take, &mut drained);
         drained.waiting = !self.held.is_empty();
         drained
     }
@@ -391,17 +388,26 @@ impl RingReader {
             Writers::Stopped | Writers::Gone => now,
         };
         self.read_hold(memory, now, last, &mut drained);
-        self.see_activity(memory, now);
-        let limit = self.read_rings(memory, now, last, u64::MAX, &mut drained);
-        until = until.min(limit.unwrap_or(until));
+        // The hold stays: records are put into it meanwhile.
+        let hold = self.rings.iter().position(Ring::is_hold);
+        let hold = self.rings.split_off(hold.unwrap_or(self.rings.len()));
+        let mut rings = std::mem::replace(&mut self.rings, hold);
+        self.see_activity(memory, &mut rings, now);
+        for ring in &mut rings {
+            let limit = self.read_ring(memory, ring, now, last, &mut drained);
+            fail_point!("ring/read");
+            until = until.min(limit.unwrap_or(until));
+        }
+        rings.append(&mut self.rings);
+        self.rings = rings;
         if last {
             until = u64::MAX;
         }
         self.until = self.until.max(until);
-        self.give_out(memory, self.until, Some(now), take, &mut drained);
+        self.give_out(memory, self.until, take, &mut drained);
         if !self.make_room(memory) {
             self.until = self.held.last().map_or(until, |held| held.time);
-            self.give_out(memory, self.until, None, take, &mut drained);
+            self.give_out(memory, self.until, take, &mut drained);
         }
         drained.waiting |= !self.held.is_empty();
         drained
@@ -411,53 +417,14 @@ impl RingReader {
     fn read_hold(&mut self, memory: &impl RingMemory, now: u64, last: bool, drained: &mut Drained) {
         if let Some(mut hold) = self.rings.pop_if(|ring| ring.is_hold()) {
             // Its writer is gone, or is this reader: nothing there may still come.
-            self.read_ring(memory, &mut hold, now, last, u64::MAX, drained);
+            self.read_ring(memory, &mut hold, now, last, drained);
             self.rings.push(hold);
         }
     }
 
-    /// Reads so many bytes of each ring at most. Gives a time from which on frames must wait, if some must.
-    fn read_rings(
-        &mut self,
-        memory: &impl RingMemory,
-        now: u64,
-        last: bool,
-        most: u64,
-        drained: &mut Drained,
-    ) -> Option<u64> {
-        // The hold stays: records are put into it meanwhile.
-        let hold = self.rings.iter().position(Ring::is_hold);
-        let hold = self.rings.split_off(hold.unwrap_or(self.rings.len()));
-        let mut rings = std::mem::replace(&mut self.rings, hold);
-        let mut least = None;
-        for ring in &mut rings {
-            let limit = self.read_ring(memory, ring, now, last, most, drained);
-            fail_point!("ring/read");
-            least = least.into_iter().chain(limit).min();
-        }
-        rings.append(&mut self.rings);
-        self.rings = rings;
-        least
-    }
-
-    /// Lets pads that wait for room go on, while frames are given out: reads about as much into the hold as was given out, and less
-    /// where much is there. These frames are given out later. Each ring goes on a little: a pad waits so long for one position.
-    fn read_ahead(&mut self, memory: &impl RingMemory, now: u64, drained: &mut Drained) {
-        let Some(hold) = self.rings.last().filter(|ring| ring.is_hold()) else {
-            return;
-        };
-        let held = hold.position.wrapping_sub(hold.front());
-        let cpus = u64::from(self.layout.sizes.cpus.max(1));
-        let ring_bytes = self.layout.sizes.ring_bytes;
-        let much = held > ring_bytes.saturating_mul(2 * cpus);
-        let most = ring_bytes / READ_AHEAD / cpus / if much { 4 } else { 1 };
-        self.read_rings(memory, now, false, most, drained);
-        fail_point!("ring/read-ahead");
-    }
-
-    fn see_activity(&mut self, memory: &impl RingMemory, now: u64) {
+    fn see_activity(&mut self, memory: &impl RingMemory, rings: &mut [Ring], now: u64) {
         let mut active = false;
-        for ring in self.rings.iter_mut().filter(|ring| !ring.is_hold()) {
+        for ring in rings {
             let head = memory.load(ring.start + ring::HEAD);
             let hits = head.wrapping_add(memory.load(ring.start + ring::LOST));
             active |= hits != ring.hits;
@@ -474,32 +441,20 @@ impl RingReader {
         self.active.saturating_sub(since.active) >= self.torn_patience
     }
 
-    /// Takes what is whole of so many bytes. Gives a time from which on frames must wait, if some must.
+    /// Takes what is whole. Gives a time from which on frames must wait, if some must.
     fn read_ring(
         &mut self,
         memory: &impl RingMemory,
         ring: &mut Ring,
         now: u64,
         last: bool,
-        most: u64,
         drained: &mut Drained,
     ) -> Option<u64> {
         let overwrites = ring.overwrites;
         let mut looked_again = None;
         self.look_again(memory, ring, last, drained);
         // Writers may be faster than this reader. What they add from here on is for the next time, so that this ends.
-        let head = memory.load(ring.start + ring::HEAD);
-        let first = if overwrites {
-            memory.load(ring.start + ring::TAIL)
-        } else {
-            ring.position
-        };
-        let is_part = head.wrapping_sub(first) > most && head.wrapping_sub(first) <= ring.bytes;
-        let end = if is_part {
-            first.wrapping_add(most)
-        } else {
-            head
-        };
+        let end = memory.load(ring.start + ring::HEAD);
         loop {
             if overwrites {
                 let tail = memory.load(ring.start + ring::TAIL);
@@ -616,7 +571,7 @@ impl RingReader {
                 limit = Some(limit.unwrap_or(u64::MAX).min(after));
             }
         }
-        if !waits && ring.silent_since.is_none() && !is_part {
+        if !waits && ring.silent_since.is_none() {
             ring.clean = now.saturating_sub(EARLY);
         }
         limit
@@ -978,21 +933,16 @@ impl RingReader {
         });
     }
 
-    /// Gives out the frames that were made up to a time. Where pads wait for room, reads ahead meanwhile, at a time of the caller's.
     fn give_out(
         &mut self,
         memory: &impl RingMemory,
         until: u64,
-        ahead: Option<u64>,
         take: &mut dyn FnMut(TimedFrame<'_>),
         drained: &mut Drained,
     ) {
         // Stable: records of one ring with one time stay in their order.
         self.held.sort_by_key(|held| held.time);
         let count = self.held.partition_point(|held| held.time <= until);
-        let waits = self.layout.sizes.when_full == WhenFull::WaitThenOverwrite;
-        let ahead = ahead.filter(|_| waits);
-        let mut given = 0;
         let mut all = std::mem::take(&mut self.held);
         for held in all.drain(..count) {
             fail_point!("ring/give");
@@ -1006,15 +956,7 @@ impl RingReader {
                 Self::end_move(&mut self.rings, memory, self.layout.salt, origin);
             }
             self.moved += u64::from(!held.moved);
-            given += held.length as u64;
-            if let Some(now) = ahead
-                && given >= self.layout.sizes.ring_bytes / READ_AHEAD
-            {
-                given = 0;
-                self.read_ahead(memory, now, drained);
-            }
         }
-        all.append(&mut self.held);
         self.held = all;
         self.give_back(memory);
         if self.held.is_empty() {
