@@ -1,7 +1,7 @@
 //! Compiles the program that `tracewire demo` traces; it becomes part of the `tracewire` binary.
 //!
-//! It is C because a C compiler is there wherever Rust links (rustc's linker is `cc`), and because the result,
-//! with all its debug information, is 20 kB.
+//! It is C because a C compiler exists wherever Rust links (rustc's linker is `cc`), and because the result, with all its debug
+//! information, is 20 kB.
 
 use std::env;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn main() {
         Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("sample");
     let status = Command::new(&compiler)
         .current_dir(&sample)
-        // A path that is the same wherever this is built, and that a debugger looks for in its own folder.
+        // The path is the same on all build machines, and a debugger looks for it in its working directory.
         .args(["-g", "-O0", "-fno-omit-frame-pointer", "-pthread"])
         .arg(format!("-ffile-prefix-map={}=.", sample.display()))
         .args(["tracewire-demo.c", "-o"])

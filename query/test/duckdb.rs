@@ -1,4 +1,4 @@
-//! DuckDB for tests: its Python package, in an environment of its own in the directory of the build.
+//! DuckDB for tests: its Python package, in an environment in the build directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the fuzz targets under `fuzz/`, with the toolchain there is.
+//! `cargo xtask fuzz`: the fuzz targets under `fuzz/`, with the installed toolchain.
 //!
-//! A target runs as an unprivileged user where this runs as root, and in namespaces of its own, without a network: what it makes
-//! of hostile bytes stays there.
+//! A target runs as an unprivileged user if this runs as root, and in separate namespaces without a network: hostile input has no
+//! effect outside.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
@@ -32,7 +32,7 @@ pub struct Arguments {
     sanitizer: String,
 }
 
-/// What came of a target.
+/// The result of a target.
 struct Outcome {
     target: String,
     inputs: u64,
@@ -91,7 +91,7 @@ fn table(outcomes: &[Outcome]) -> String {
     table
 }
 
-/// What this machine is to the compiler.
+/// The compiler's name of this machine.
 fn host() -> Result<String> {
     let version = workspace::output(Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
@@ -134,7 +134,7 @@ fn fuzz(target: &str, built: &Path, arguments: &Arguments) -> Result<Outcome> {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
         eprintln!("{line}");
-        // The last line that says so: `#4096 pulse …`, and at the end `stat::number_of_executed_units: 4096`.
+        // The last line with the number: `#4096 pulse …`, and at the end `stat::number_of_executed_units: 4096`.
         let number = line
             .strip_prefix("stat::number_of_executed_units:")
             .or_else(|| line.strip_prefix('#')?.split_whitespace().next());
@@ -208,7 +208,7 @@ fn give_away(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `cargo fuzz` wants unstable compiler flags, which a stable compiler takes with this variable set.
+/// `cargo fuzz` needs unstable compiler flags, which a stable compiler accepts with this variable set.
 fn cargo_fuzz(subcommand: &str) -> Command {
     let mut command = workspace::cargo("fuzz");
     command.arg(subcommand).env("RUSTC_BOOTSTRAP", "1");

@@ -49,12 +49,12 @@ fn report(what: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program, lets it write its manual pages and completions, and packs them.
+/// Builds the program, generates its manual pages and completions, and packs them.
 fn debian_package() -> Result<PathBuf> {
     let tracewire = workspace::tracewire()?;
     let directory = workspace::target().join("release/package");
     let man = directory.join("man");
-    // No page of a command that is gone stays.
+    // Pages of removed commands must not remain.
     if directory.exists() {
         fs::remove_dir_all(&directory)?;
     }

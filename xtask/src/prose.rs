@@ -1,7 +1,7 @@
-//! `cargo xtask prose`: what the documents may not have: sentences that are too long, links that lead nowhere, and paths of files
-//! that are not there.
+//! `cargo xtask prose`: checks the documents for sentences that are too long, links that lead nowhere, and paths of files that do
+//! not exist.
 //!
-//! The documents are the pages at the root, those below `docs`, each crate's README, and each crate's front page.
+//! The documents are the pages at the root, those below `docs`, each crate's README, and each crate's documentation page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ fn front_page(source: &str) -> String {
         .join("\n")
 }
 
-/// What is read as one text: a paragraph, an item of a list, a cell of a table.
+/// Text that is checked as one: a paragraph, an item of a list, a cell of a table.
 struct Paragraph {
     /// The line that it begins at.
     line: usize,
@@ -129,7 +129,7 @@ fn paragraphs(text: &str) -> Vec<Paragraph> {
             continue;
         }
         let is_comment = line.starts_with("<!--") && line.ends_with("-->");
-        // A quotation has its author's sentences.
+        // A quotation keeps its author's sentences.
         if fenced || line.is_empty() || is_comment || line.starts_with("> ") {
             open = false;
             continue;

@@ -1,4 +1,4 @@
-//! What chores need that cargo does not bring.
+//! Requirements of chores that cargo does not provide.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ const fn need(what: &'static str, package: &'static str) -> Need {
     Need { what, package }
 }
 
-/// What the tests need.
+/// The requirements of the tests.
 pub const FOR_TESTS: &[Need] = &[
     need("cc", "gcc"),
     need("c++", "g++"),
@@ -68,10 +68,10 @@ pub const FOR_TESTS: &[Need] = &[
     need("valgrind", "valgrind"),
 ];
 
-/// What `torture browser` needs.
+/// The requirements of `torture browser`.
 pub const BROWSER: &[Need] = &[need("chromium", "chromium")];
 
-/// What `bench hit` needs.
+/// The requirements of `bench hit`.
 pub const FOR_BENCH_HIT: &[Need] = &[
     need("cc", "gcc"),
     need("c++", "g++"),
@@ -79,7 +79,7 @@ pub const FOR_BENCH_HIT: &[Need] = &[
     need("gdbserver", "gdbserver"),
 ];
 
-/// What `bench start` needs.
+/// The requirements of `bench start`.
 pub const FOR_BENCH_START: &[Need] = &[
     need("gdb", "gdb"),
     need("gdbserver", "gdbserver"),
@@ -87,7 +87,7 @@ pub const FOR_BENCH_START: &[Need] = &[
     need("/usr/share/doc/libc6-dbg", "libc6-dbg"),
 ];
 
-/// What `bench qemu` needs.
+/// The requirements of `bench qemu`.
 pub const FOR_BENCH_QEMU: &[Need] = &[
     need("clang", "clang"),
     need("ld.lld", "lld"),
@@ -96,7 +96,7 @@ pub const FOR_BENCH_QEMU: &[Need] = &[
     need("qemu-system-ppc", "qemu-system-ppc"),
 ];
 
-/// What `bench proxy` needs.
+/// The requirements of `bench proxy`.
 pub const FOR_BENCH_PROXY: &[Need] = &[
     need("clang", "clang"),
     need("ld.lld", "lld"),
@@ -108,10 +108,10 @@ pub const FOR_BENCH_PROXY: &[Need] = &[
     need("qemu-system-ppc", "qemu-system-ppc"),
 ];
 
-/// What `bench file` needs.
+/// The requirements of `bench file`.
 pub const FOR_BENCH_FILE: &[Need] = &[need("gdb", "gdb")];
 
-/// What `conformance` needs.
+/// The requirements of `conformance`.
 pub const FOR_CONFORMANCE: &[Need] = &[
     need("cc", "gcc"),
     need("c++", "g++"),
@@ -126,7 +126,7 @@ pub const FOR_CONFORMANCE: &[Need] = &[
     ),
 ];
 
-/// Installs what is missing where that is allowed (root, with apt-get); otherwise an error says what is missing.
+/// Installs missing programs if that is possible (root, with apt-get); otherwise an error lists them.
 pub fn provide(needs: &[Need]) -> Result<()> {
     let missing: Vec<_> = needs.iter().filter(|need| !is_there(need.what)).collect();
     if missing.is_empty() {
@@ -222,7 +222,7 @@ fn know(release: &str) -> Result<()> {
     std::fs::write(&file, source).with_context(|| file.display().to_string())
 }
 
-/// What a program writes to its standard output; its exit status is not looked at.
+/// A program's standard output; its exit status is ignored.
 fn text_of(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -1,8 +1,8 @@
 //! Runs the tests: a test program at a time, each with a limit on its time, and a summary at the end.
 //!
-//! `cargo test` waits for a test program without a limit. A test that hangs then takes the whole run with it, and nothing says
-//! which test it was. Here a program that passes its limit is ended, with all that it started, after what its threads and
-//! descendants are doing was printed: libtest gives a thread the name of its test.
+//! `cargo test` waits for a test program without a limit. A test that hangs then blocks the whole run, and its name is not printed.
+//! Here a program that exceeds its limit is ended, with all its descendants, after the stacks of their threads were printed:
+//! libtest gives a thread the name of its test.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ const SLOW: &[(&str, &str)] = &[
     ("diagnose", "repair"),
 ];
 
-/// The environment variable by which a process that a test started is found.
+/// The environment variable that identifies a process that a test started.
 const MARK: &str = "TRACEWIRE_TEST_PROGRAM";
 
 /// The environment variable with the directory of the examples, which are built with the tests: a test need not build one again.
@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if !arguments.fast && arguments.cargo_arguments.is_empty() {
         let started = Instant::now();
-        // A workspace of its own; what it shares with this one is built in the same directory.
+        // A separate workspace; the parts that it shares with this one are built in the same directory.
         let status = workspace::cargo("test")
             .args(["--manifest-path", "query/Cargo.toml", "--workspace"])
             .args(["--target-dir", "target", "--no-fail-fast"])
@@ -199,7 +199,7 @@ fn build(cargo_arguments: &[String]) -> Result<Vec<TestProgram>> {
 
 impl TestProgram {
     fn run(&self, arguments: &[String], limit: Duration) -> Result<End> {
-        // Whatever a test starts inherits this, so that it is found when its parent is gone.
+        // All processes of a test inherit this, so that they are found when their parent has ended.
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}.{run}", std::process::id());
@@ -221,7 +221,7 @@ impl TestProgram {
     }
 }
 
-/// Waits for a test program. When its time is over, prints what it and all that it started do, and ends them.
+/// Waits for a test program. When its time is over, prints the stacks of it and its descendants, and ends them.
 fn wait(mut child: Child, mark: &str, limit: Duration) -> Result<End> {
     let (report, ended) = mpsc::channel();
     let waiting = std::thread::spawn(move || report.send(child.wait()));
@@ -278,8 +278,8 @@ fn marked(mark: &str) -> Result<Vec<MarkedProcess>> {
     Ok(found)
 }
 
-/// The environment of a process, as `environ` of proc(5) has it. What is read of a process in the middle of an exec may be
-/// empty, or the beginning of what it had before: one that started after this program is read until two readings are the same.
+/// The environment of a process, in the form of `environ` of proc(5). During an exec it may read as empty, or as the beginning of
+/// the previous one. So for a process that started after this program it is read until two readings are the same.
 fn environment(process: i32, own_start: u64, limit: Instant) -> std::io::Result<Vec<u8>> {
     let read = || std::fs::read(format!("/proc/{process}/environ"));
     let mut environment = read()?;
@@ -296,7 +296,7 @@ fn environment(process: i32, own_start: u64, limit: Instant) -> std::io::Result<
 /// When a process started, in clock ticks since the machine did; none when it has ended.
 fn start_time(process: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, the second field, may have anything in it. The state is the third, the time the 22nd.
+    // The name, the second field, can contain any byte. The state is the third, the time the 22nd.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     if matches!(*fields.first()?, "Z" | "X") {
         return None;
@@ -364,7 +364,7 @@ mod tests {
         state.is_ok_and(|state| !state.contains(") Z "))
     }
 
-    /// Waits until a killed process is gone.
+    /// Waits until a killed process has ended.
     fn ends(process: i32) -> bool {
         let limit = Instant::now() + Duration::from_secs(30);
         while runs(process) && Instant::now() < limit {

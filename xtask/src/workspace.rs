@@ -23,7 +23,7 @@ pub fn cargo(subcommand: &str) -> Command {
     command
 }
 
-/// Runs a command that must succeed, its output going where ours goes.
+/// Runs a command that must succeed; its output goes to ours.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()
@@ -34,7 +34,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command that must succeed and gives what it printed on stdout.
+/// Runs a command that must succeed and returns its stdout.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command
         .output()
@@ -55,7 +55,7 @@ pub fn tracewire() -> Result<PathBuf> {
     Ok(target().join("release/tracewire"))
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's build directory.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

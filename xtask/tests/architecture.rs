@@ -46,7 +46,7 @@ fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Changes the workspace, and gives what the check says.
+/// Changes the workspace, and returns the check's output.
 fn errors(change: impl FnOnce(&Path)) -> Vec<String> {
     let root = tempfile::tempdir().unwrap();
     workspace(root.path());

@@ -26,7 +26,7 @@ pub struct Builder {
     code: Vec<u8>,
     /// Where each label is, once that is known.
     labels: Vec<Option<usize>>,
-    /// Where in the code the offset of a label is wanted.
+    /// Where in the code the offset of a label is missing.
     wanted: Vec<(usize, Label)>,
     mistake: Option<BuildError>,
 }
@@ -35,7 +35,7 @@ pub struct Builder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A jump to a label that is nowhere, or that another builder made.
+    /// A jump to a label that is not placed, or of another builder.
     #[error("the jump at offset {offset} goes to a label that was never placed")]
     UnplacedLabel {
         /// Where the jump's operand is.
@@ -60,7 +60,7 @@ pub enum BuildError {
     BadSize {
         /// Where.
         offset: usize,
-        /// The size wanted.
+        /// The requested size.
         size: u8,
     },
     /// Longer than jumps reach.
@@ -110,7 +110,7 @@ impl Builder {
         self.emit(Opcode::Reg, &register.to_be_bytes())
     }
 
-    /// Replaces the address on the stack by the number of `size` bytes that lies there: 1, 2, 4 or 8.
+    /// Replaces the address on the stack by the number of `size` bytes in memory there: 1, 2, 4 or 8.
     pub fn load(&mut self, size: u8) -> &mut Self {
         let opcode = match size {
             1 => Opcode::Ref8,
@@ -154,7 +154,7 @@ impl Builder {
         self.emit(Opcode::GetV, &variable.to_be_bytes())
     }
 
-    /// Gives a trace state variable the value on the stack, which stays there.
+    /// Sets a trace state variable to the value on the stack, which stays there.
     pub fn setv(&mut self, variable: u16) -> &mut Self {
         self.emit(Opcode::SetV, &variable.to_be_bytes())
     }
@@ -178,7 +178,7 @@ impl Builder {
         self
     }
 
-    /// A new label, which is nowhere yet.
+    /// A new label without a place.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)

@@ -1,8 +1,8 @@
-//! Evaluation in one call, for a caller that has everything at hand.
+//! Evaluation in one call, for a caller that can answer all requests at once.
 
 use crate::evaluation::{Evaluation, EvaluationError, Request};
 
-/// What a program may ask for and do. The effects do nothing unless they are given a meaning: a condition has none.
+/// The requests and effects of a program. The effects do nothing by default: a condition has none.
 pub trait Context {
     /// The value of a register, zero-extended; `None` where there is none.
     fn register(&mut self, register: u16) -> Option<u64>;
@@ -42,7 +42,7 @@ impl Evaluation {
     /// Evaluates a program from its start to its end; the result is the top of the stack, if there is anything on it.
     ///
     /// # Errors
-    /// When the program fails; what it did until then is done.
+    /// When the program fails; effects before the failure remain.
     pub fn evaluate(
         &mut self,
         program: &[u8],

@@ -6,14 +6,14 @@ use crate::opcode::Opcode;
 /// How many cells the stack has, as GDB's own server has it.
 pub const STACK_LIMIT: usize = 100;
 
-/// After how many steps an evaluation is given up. The thread stands still meanwhile.
+/// The limit of steps of an evaluation. The thread is stopped meanwhile.
 pub const STEP_LIMIT: u32 = 100_000;
 
-/// One evaluation of a program: its stack and the place it has come to.
+/// One evaluation of a program: its stack and its position.
 ///
-/// It holds no program, so that one can be kept and used for all: [`start`](Self::start) begins again. Each call runs
-/// until the program needs something that only the target knows, or does something that only the caller can do,
-/// and returns that as a [`Request`]; [`resume`](Self::resume) goes on with the answer. Nothing is allocated.
+/// It does not own the program, so one value can be reused for all: [`start`](Self::start) begins again. Each call runs until the
+/// program needs data from the target, or an effect by the caller, and returns that as a [`Request`]; [`resume`](Self::resume)
+/// continues with the answer. Nothing is allocated.
 ///
 /// ```
 /// use tracewire_agent_expr::{Evaluation, Request};
@@ -38,7 +38,7 @@ pub struct Evaluation {
     awaited: Awaited,
 }
 
-/// What an evaluation wants of its caller before it can go on.
+/// A request of an evaluation to its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request<'e> {
     /// The value of a register, zero-extended. `None` as the answer is an error.
@@ -84,7 +84,7 @@ pub enum Request<'e> {
         function: u64,
         /// Its first argument, or 0.
         channel: u64,
-        /// What the format refers to, in its order.
+        /// The arguments of the format, in order.
         arguments: &'e [u64],
     },
     /// The program has ended; the result is the top of its stack, if there is anything on it.
@@ -98,7 +98,7 @@ pub struct EvaluationError {
     /// The instruction that failed, counted in bytes from the start of the program. A jump out of the program has
     /// succeeded: it is the place it went to that has no instruction.
     pub offset: usize,
-    /// What was wrong with it.
+    /// The kind of the error.
     pub kind: EvaluationErrorKind,
 }
 
@@ -127,7 +127,7 @@ pub enum EvaluationErrorKind {
     /// More than [`STACK_LIMIT`] cells.
     #[error("stack overflow")]
     StackOverflow,
-    /// A jump, or the step after the last instruction, leads out of the program.
+    /// A jump, or the step after the last instruction, leaves the program.
     #[error("invalid goto")]
     OutOfProgram,
     /// A program without an instruction.
@@ -150,7 +150,7 @@ pub enum EvaluationErrorKind {
     TooManySteps,
 }
 
-/// What the answer in the next call is for.
+/// The use of the answer in the next call.
 #[derive(Clone, Copy, Debug)]
 enum Awaited {
     Nothing,
@@ -180,7 +180,7 @@ impl Evaluation {
         }
     }
 
-    /// Begins a program, whatever went before.
+    /// Begins a program, in any state.
     ///
     /// # Errors
     /// When the program fails before it needs anything; see [`EvaluationErrorKind`].
@@ -198,10 +198,10 @@ impl Evaluation {
         self.run(program)
     }
 
-    /// Goes on with the answer to the last request; `program` is the one that was started.
+    /// Continues with the answer to the last request; `program` is the one that was started.
     ///
     /// # Errors
-    /// When the program fails, or the answer is `None` and the program cannot do without.
+    /// When the program fails, or the answer is `None` and the program needs one.
     pub fn resume<'e>(
         &'e mut self,
         program: &'e [u8],
@@ -244,7 +244,7 @@ impl Evaluation {
     }
 
     fn run<'e>(&'e mut self, program: &'e [u8]) -> Result<Request<'e>, EvaluationError> {
-        // The state lives in locals while it runs and goes back where the run is interrupted.
+        // The state is in locals while it runs, and is written back at a request.
         let mut offset = self.offset;
         let mut depth = self.depth;
         let mut steps = self.steps;
@@ -265,7 +265,7 @@ impl Evaluation {
             if steps > STEP_LIMIT {
                 return Err(fail(Kind::TooManySteps));
             }
-            // Checked once for all opcodes; the arms below then lay hands on cells that are there.
+            // Checked once for all opcodes; the arms below then access existing cells.
             if depth < opcode.pops() {
                 return Err(fail(Kind::StackUnderflow));
             }

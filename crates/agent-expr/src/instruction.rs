@@ -10,20 +10,20 @@ pub const PROGRAM_LIMIT: usize = 65535;
 pub struct Instruction<'p> {
     /// From the start of the program, in bytes.
     pub offset: usize,
-    /// What it does.
+    /// Its operation.
     pub opcode: Opcode,
     /// With what.
     pub operand: Operand<'p>,
 }
 
-/// What follows an opcode.
+/// The operand after an opcode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand<'p> {
     /// Nothing.
     None,
-    /// A number, a jump's offset, a register's or a variable's number; [`Opcode::operand`] says which.
+    /// A number, a jump's offset, a register's or a variable's number; [`Opcode::operand`] gives its kind.
     Number(u64),
-    /// What `printf` prints.
+    /// The format and arguments of `printf`.
     Format {
         /// How many arguments it takes from the stack.
         arguments: u8,
@@ -97,7 +97,7 @@ pub enum DecodeError {
         /// Where the instruction starts.
         offset: usize,
     },
-    /// An instruction was wanted after the last one.
+    /// An instruction was expected after the last one.
     #[error("no instruction at offset {offset}, where the program ends")]
     End {
         /// The length of the program.

@@ -2,8 +2,8 @@
 //!
 //! # Contents
 //!
-//! - [`instructions`] and [`decode_at`] decode a program; [`Opcode`] is the table that everything reads.
-//! - [`verify()`] follows every path through a program before it runs on a target, and says what it touches.
+//! - [`instructions`] and [`decode_at`] decode a program; [`Opcode`] is the table behind them.
+//! - [`verify()`] follows every path through a program before it runs on a target, and returns what it accesses.
 //! - [`Evaluation`] runs a program. It stops at each register, memory read, variable and collection, as `gimli::Evaluation` does for
 //!   DWARF expressions. So the caller can fetch for many evaluations at once. A caller that has everything gives a [`Context`]
 //!   to [`Evaluation::evaluate`].
@@ -11,9 +11,10 @@
 //! - [`Builder`] makes programs for a compiler, with labels and the shortest constants.
 //! - [`assemble`] and [`disassemble`] read and write the listing that GDB's `maint agent` prints.
 //!
-//! The source is the GDB manual, appendix "The GDB Agent Expression Mechanism". Where it is silent, the choice is documented at
-//! the [`Opcode`]: shifts by 64 and more, the smallest number divided by -1, `ext 0`. A program comes from a file or a wire, so
-//! it is not trusted. The evaluation of any bytes ends within [`STEP_LIMIT`] steps, in a result or an [`EvaluationError`].
+//! The source is the GDB manual, appendix "The GDB Agent Expression Mechanism". For cases that it leaves open, the choice is
+//! documented at the [`Opcode`]: shifts by 64 and more, the smallest number divided by -1, `ext 0`. A program comes from a file or
+//! a wire, so it is not trusted. The evaluation of any bytes ends within [`STEP_LIMIT`] steps, in a result or an
+//! [`EvaluationError`].
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,13 +1,12 @@
-//! Collecting each byte once: programs that collect for one frame, made not to collect again what they have collected.
+//! Collecting each byte once: removes from the programs of one frame the collections of already collected data.
 //!
-//! A debugger compiles each expression by itself. `r->uri.data` and `r->uri.len` collect the pointer `r` each, and an array
-//! whose length is a member collects that member wherever it is mentioned. What the programs compute is followed here
-//! without a target, as terms over registers and memory: equal terms are equal numbers, since a hit sees memory at one
-//! moment.
+//! A debugger compiles each expression separately. `r->uri.data` and `r->uri.len` collect the pointer `r` each, and an array whose
+//! length is a member collects that member at each mention. The programs are followed here without a target, as terms over
+//! registers and memory: equal terms are equal numbers, since a hit sees memory at one moment.
 //!
-//! A collection is left out where it has been made on every way there. Programs end early where memory cannot be read. What
-//! an earlier program collects counts for later ones only if nothing that could end it before has another reason to fail
-//! than the later ones have; members of one object are taken to be readable together.
+//! A collection is removed if every path to it has made it. Programs end early if memory cannot be read. So an earlier program's
+//! collections count for a later one only if each possible failure before them would also end the later one. Members of one object
+//! count as readable together.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,7 +23,7 @@ const MOST_REGIONS: usize = 500;
 /// How many bytes a frame has room for in any case.
 const LONGEST: u64 = 65536;
 
-/// How far apart what belongs to one object may be, in bytes.
+/// The greatest distance between members of one object, in bytes.
 const OBJECT: u64 = 4096;
 
 /// Changes nothing, in two bytes: `zero_ext 64`.
@@ -55,13 +54,13 @@ struct Region {
     certain: bool,
 }
 
-/// What is known where a program has come to.
+/// The known state at an instruction.
 #[derive(Clone, Debug)]
 struct State {
     stack: Vec<Term>,
     /// The regions that have been collected.
     collected: BTreeSet<usize>,
-    /// What might have failed.
+    /// The terms whose evaluation may have failed.
     fallible: BTreeSet<Term>,
 }
 
@@ -105,8 +104,8 @@ impl CollectOnce {
         again
     }
 
-    /// The program without the collections that have been made; `None` where it stays as it is. What it collects counts as
-    /// collected from now on. A program that cannot be evaluated stays as it is.
+    /// The program without the collections that were already made; `None` if it is unchanged. Its own collections count as made
+    /// from now on. A program that cannot be evaluated is unchanged.
     pub fn program(&mut self, program: &[u8]) -> Option<Vec<u8>> {
         let verified = verify(program).ok()?;
         if verified.has_loops() || !verified.collects_memory() {
@@ -131,7 +130,7 @@ impl CollectOnce {
             })
         };
         for (index, instruction) in code.iter().enumerate() {
-            // No way leads to it.
+            // No path leads to it.
             let Some(mut state) = states.get_mut(index).and_then(Option::take) else {
                 continue;
             };
@@ -142,7 +141,7 @@ impl CollectOnce {
                     Opcode::TraceQuick => {
                         rewritten.get_mut(at..at + 2)?.copy_from_slice(&NOTHING);
                     }
-                    // What it leaves on the stack is nobody's.
+                    // The value that it leaves on the stack is not used.
                     Opcode::Trace
                         if next.is_some_and(|next| {
                             next.opcode == Opcode::End && !is_target(next.offset)
@@ -189,7 +188,7 @@ impl CollectOnce {
         (rewritten != program).then_some(rewritten)
     }
 
-    /// Joins what is known on a way to an instruction with what is known on the others.
+    /// Joins the state on one path to an instruction with the states on others.
     fn lead(&mut self, there: &mut Option<State>, state: &State) {
         let Some(known) = there else {
             *there = Some(state.clone());
@@ -337,7 +336,7 @@ impl CollectOnce {
                     (None, length) if length <= LONGEST => {
                         self.collect(address, length, &mut state.collected, &state.fallible)
                     }
-                    // There may be no room for so much, which ends the program.
+                    // There may be no space for so much, which ends the program.
                     _ => {
                         let unknown = self.unknown();
                         state.fallible.insert(unknown);
@@ -394,7 +393,7 @@ impl CollectOnce {
         false
     }
 
-    /// Whether all that may have failed is what an address is computed from, or stands with that in one object.
+    /// Whether each possible failure is of a term that the address is computed from, or of one in the same object.
     fn fails_alike(&self, base: Option<Term>, offset: u64, fallible: &BTreeSet<Term>) -> bool {
         let mut sources = BTreeSet::new();
         let mut pending: Vec<Term> = base.into_iter().collect();
@@ -437,7 +436,7 @@ mod tests {
     use super::*;
     use crate::text::{assemble, disassemble};
 
-    /// What is left of each program.
+    /// The rest of each program.
     fn once(programs: &[&str]) -> Vec<Option<String>> {
         let mut once = CollectOnce::default();
         let rewritten = programs.iter().map(|text| {
@@ -488,7 +487,7 @@ mod tests {
 
     #[test]
     fn what_may_have_ended_the_program_before_counts() {
-        // The global behind a pointer that may be bad, then the global by itself.
+        // The global behind a pointer that may be bad, then the global alone.
         let behind = format!("{POINTER}pop\nconst64 4198400\ntrace_quick 8\nend");
         assert_eq!(
             once(&[&behind, "const64 4198400\ntrace_quick 8\nend"]),

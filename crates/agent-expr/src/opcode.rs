@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What follows an opcode in the code. Numbers are big-endian, whatever the target.
+/// The operand after an opcode in the code. Numbers are big-endian for all targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OperandKind {
     /// Nothing.
@@ -22,8 +22,8 @@ pub enum OperandKind {
 
 macro_rules! opcodes {
     ($($(#[doc = $doc:literal])+ $code:literal $variant:ident $name:literal $operand:expr, $pops:literal => $pushes:literal, $use:ident;)*) => {
-        /// An instruction's operation. The documentation of each gives its effect on the stack: what it takes on
-        /// the left, the top rightmost, what it leaves on the right.
+        /// An instruction's operation. The documentation of each gives its effect on the stack: the cells that it takes on the
+        /// left, the top rightmost, and the cells that it leaves on the right.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
         pub enum Opcode {
@@ -40,7 +40,7 @@ macro_rules! opcodes {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What follows the opcode in the code.
+            /// The kind of the operand after the opcode.
             #[must_use]
             pub const fn operand(self) -> OperandKind {
                 match self { $(Self::$variant => $operand,)* }

@@ -7,9 +7,9 @@ use crate::builder::{BuildError, Builder, Label};
 use crate::instruction::{DecodeError, Operand, decode_at};
 use crate::opcode::{Opcode, OperandKind};
 
-/// Lists a program as GDB's `maint agent` does: a line an instruction, with its offset, name and operand, all
-/// numbers decimal. Any bytes can be listed: what is no instruction is in angle brackets, as in GDB's listing.
-/// [`assemble`] gives back the bytes of every program that has no such line.
+/// Lists a program as GDB's `maint agent` does: one line an instruction, with its offset, name and operand, all numbers decimal.
+/// Any bytes can be listed: bytes that are no instruction are in angle brackets, as in GDB's listing. [`assemble`] restores the
+/// bytes of every program without such a line.
 #[must_use]
 pub fn disassemble(program: &[u8]) -> String {
     let mut text = String::new();
@@ -69,14 +69,14 @@ pub enum AssembleError {
     BadOperand {
         /// Where.
         line: usize,
-        /// Whose operand it is.
+        /// The opcode.
         opcode: Opcode,
-        /// What would be right.
+        /// The expected form.
         wanted: &'static str,
-        /// What is there.
+        /// The text that was found.
         found: String,
     },
-    /// The offset before an instruction is not its own.
+    /// The offset before an instruction is wrong.
     #[error("line {line}: the instruction is at offset {actual}, not {stated}")]
     WrongOffset {
         /// Where.
@@ -94,7 +94,7 @@ pub enum AssembleError {
         /// Which.
         label: String,
     },
-    /// A jump to a label that is nowhere.
+    /// A jump to an undefined label.
     #[error("line {line}: the label `{label}` is nowhere")]
     UnknownLabel {
         /// The line of the first jump to it.
@@ -150,7 +150,7 @@ struct Assembler<'t> {
 struct Place {
     label: Label,
     placed: bool,
-    /// Where the name was first met.
+    /// The line of the first use of the name.
     line: usize,
 }
 

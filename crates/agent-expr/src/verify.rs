@@ -6,11 +6,11 @@ use crate::evaluation::STACK_LIMIT;
 use crate::instruction::{DecodeError, Instruction, PROGRAM_LIMIT, instructions};
 use crate::opcode::Opcode;
 
-/// A program that has been checked, and what it touches.
+/// A checked program, and its accesses.
 ///
-/// Every instruction decodes; every jump lands on one; no path runs off the end; at each instruction the stack has
-/// the same depth on every path, and it never under- or overflows. What can still go wrong when it is evaluated
-/// depends on the target alone: a division by zero, unreadable memory, a missing register, a loop without end.
+/// Every instruction decodes; every jump lands on one; no path runs off the end. At each instruction the stack has the same depth
+/// on every path, and it never under- or overflows. The remaining errors depend on the target: a division by zero, unreadable
+/// memory, a missing register, a loop without end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verified {
     code: Box<[u8]>,
@@ -101,7 +101,7 @@ pub enum VerifyError {
     /// Bytes that are no instruction, even where no path leads.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// No instruction at all.
+    /// No instructions.
     #[error("the program is empty")]
     Empty,
     /// Longer than jumps reach.
@@ -153,7 +153,7 @@ pub enum VerifyError {
     /// Two paths come with different depths.
     #[error("offset {offset} is reached with {one} and with {other} values on the stack")]
     DepthMismatch {
-        /// Where they meet.
+        /// Where the paths join.
         offset: usize,
         /// The depth on the first path.
         one: usize,
@@ -197,7 +197,7 @@ pub fn verify(program: &[u8]) -> Result<Verified, VerifyError> {
 }
 
 impl Verified {
-    /// What the instruction touches, whether a path leads there or not.
+    /// Notes the accesses of the instruction, even if no path leads there.
     fn note(&mut self, instruction: &Instruction<'_>) -> Result<(), VerifyError> {
         let &Instruction {
             offset,

@@ -1,11 +1,11 @@
-//! Programs without collections that others have made: all bytes are collected still, and each no more often than it need be.
+//! Programs without repeated collections: all bytes are still collected, and each no more often than needed.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use tracewire_agent_expr::{CollectOnce, Context, Evaluation, disassemble, verify};
 
-/// Objects of 256 bytes, all of one readable or none, whose words lead to one another.
+/// Objects of 256 bytes, each wholly readable or not, whose words point to one another.
 struct World {
     readable: u8,
     seed: u64,
@@ -53,13 +53,13 @@ impl Context for World {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// To what a member points to.
+    /// To the target of a member.
     Follow(u8),
     /// A member that is collected by the way.
     Member(u8, u8),
     /// A way that is taken where a member is not zero, and collects another one.
     Either(u8, u8),
-    /// An element at an index that another register's object tells.
+    /// An element at an index from another register's object.
     Index(u16, u8),
 }
 

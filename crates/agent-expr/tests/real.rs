@@ -132,7 +132,7 @@ fn every_program_of_the_sample_session_verifies_and_round_trips() {
     assert_eq!(programs, 11);
 }
 
-/// GDB compiles expressions of every kind; its listing is read, and ours is the same.
+/// GDB compiles expressions of every kind; its listing is parsed, and ours is the same.
 #[test]
 fn gdb_lists_its_programs_as_we_do() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));

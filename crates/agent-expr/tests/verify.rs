@@ -1,4 +1,4 @@
-//! What the verifier refuses, and what it says; what the assembler refuses.
+//! The errors and results of the verifier, and the errors of the assembler.
 
 use tracewire_agent_expr::{
     AssembleError, BuildError, Builder, DecodeError, Opcode, STACK_LIMIT, VerifyError, assemble,

@@ -73,7 +73,7 @@ architectures! {
 }
 
 impl Architecture {
-    /// The machine of this byte order that differs from this one in nothing else; none where there is no name for it.
+    /// The same machine with this byte order; `None` where it has no name.
     #[must_use]
     pub fn in_order(self, order: ByteOrder) -> Option<Self> {
         const PAIRS: [[Architecture; 2]; 4] = [

@@ -83,7 +83,7 @@ pub fn bfd_byte_order(bfd: &str) -> Option<ByteOrder> {
         .then(|| likely_byte_order(bfd))
 }
 
-/// The byte order that is most likely, for files whose frames do not tell.
+/// The most likely byte order, for files whose frames do not show it.
 #[must_use]
 pub fn likely_byte_order(bfd: &str) -> ByteOrder {
     let little = ["powerpc:common64le", "powerpc64le"];

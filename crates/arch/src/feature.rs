@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) group: Option<&'static str>,
 }
 
-/// A register whose number is still to be given.
+/// A register without a number so far.
 pub(super) fn row(name: impl Into<String>, bits: u32, type_name: &'static str) -> Row {
     Row {
         name: name.into(),

@@ -38,9 +38,9 @@ pub struct Register {
     pub bits: u32,
     /// The name of its type, such as `int64`, `code_ptr`, `i387_ext` or one the description defines.
     pub type_name: String,
-    /// What its bytes mean; none for a type that is neither known nor defined, or has another size.
+    /// The type of its bytes; `None` for a type that is unknown, or has another size.
     pub value_type: Option<Arc<RegisterType>>,
-    /// The group it is shown with, where the description says.
+    /// Its display group, if the description has one.
     pub group: Option<String>,
 }
 
@@ -57,8 +57,7 @@ impl Register {
             )
     }
 
-    /// What an agent expression gets for it: its number, of a vector register the lowest 64 bits. None for others of more than
-    /// 64 bits.
+    /// The number for an agent expression: of a 128-bit vector register the lowest 64 bits. `None` for others of more than 64 bits.
     #[must_use]
     pub fn number(&self, bytes: &[u8], order: ByteOrder) -> Option<u64> {
         let lowest = match order {
@@ -76,8 +75,8 @@ impl Register {
     }
 }
 
-/// The registers of a register block: names, numbers, places. They are in the order of their numbers without
-/// gaps, as in a `g` packet, whatever numbers are left out.
+/// The registers of a register block: names, numbers, places. They are in the order of their numbers without gaps, as in a `g`
+/// packet, even if numbers are skipped.
 #[derive(Clone, Debug)]
 pub struct RegisterLayout {
     architecture: Option<String>,
@@ -114,7 +113,7 @@ pub enum LayoutError {
     Register {
         /// Which line of the XML, from 1.
         line: u32,
-        /// What should have stood there.
+        /// The expected element.
         expected: &'static str,
     },
     /// Two registers with one number.
@@ -134,7 +133,7 @@ pub enum LayoutError {
     Empty,
 }
 
-/// What a target description says.
+/// The contents of a target description.
 pub enum TargetDescription {
     /// Which register is where.
     Registers(RegisterLayout),
@@ -144,14 +143,13 @@ pub enum TargetDescription {
 }
 
 impl TargetDescription {
-    /// Reads a target description (the manual's Target Description Format). A register's width is its own attribute,
-    /// whatever its type.
+    /// Parses a target description (the manual's Target Description Format). A register's width is its own attribute, for any type.
     ///
-    /// A feature at the root, as some stubs send it, names a machine only: GDB reads no registers from it, and has the
-    /// machine's standard ones.
+    /// A feature at the root, which some stubs send, only names a machine: GDB reads no registers from it, and uses the machine's
+    /// standard ones.
     ///
     /// # Errors
-    /// When it is no good XML, has parts in other files, registers that cannot be laid out, or neither registers nor the
+    /// When it is invalid XML, has parts in other files, has registers that cannot be laid out, or has neither registers nor the
     /// name of a machine.
     pub fn parse(xml: &str) -> Result<Self, LayoutError> {
         let xml = xml.trim();
@@ -369,9 +367,8 @@ fn machine_of_feature(feature: roxmltree::Node<'_, '_>) -> Option<Architecture> 
     StandardRegisters::machine_of_feature(name, bits)
 }
 
-/// Refuses nesting deeper than [`MAX_DEPTH`] before the XML library sees it, without a recursion of its own.
-/// Tags are distinguished roughly, comments and quoted brackets counted too: a description that is refused for
-/// them is none that a target sends.
+/// Refuses nesting deeper than [`MAX_DEPTH`] before the XML library parses it, without recursion. The count of tags is rough, and
+/// includes comments and quoted brackets: no target sends a description that is refused for them.
 fn check_depth(xml: &str) -> Result<(), LayoutError> {
     let bytes = xml.as_bytes();
     let mut depth = 0u32;

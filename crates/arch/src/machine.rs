@@ -14,16 +14,16 @@ use crate::layout::{Register, RegisterLayout};
 use crate::names::{self, RegisterNames};
 use crate::standard::StandardRegisters;
 
-/// What happens to the bits of a register above the part that is written.
+/// The effect of a partial write on the bits of a register above it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UpperBits {
-    /// They stay.
+    /// They are unchanged.
     Kept,
     /// They become zero.
     Zero,
 }
 
-/// A part of a register that a name stands for.
+/// A part of a register that has a name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RegisterPart {
     /// The register of the target description.
@@ -34,7 +34,7 @@ pub struct RegisterPart {
     pub value_bit: u16,
     /// How many bits.
     pub bits: u16,
-    /// What becomes of the bits above.
+    /// The effect on the bits above.
     pub upper: UpperBits,
 }
 
@@ -134,8 +134,8 @@ impl Machine {
         &self.layout
     }
 
-    /// The target description of the registers. It does not tell the byte order, which GDB takes from the program or
-    /// `set endian`.
+    /// The target description of the registers. It does not contain the byte order, which GDB takes from the program or `set
+    /// endian`.
     #[must_use]
     pub fn target_xml(&self) -> &str {
         &self.target_xml
@@ -198,9 +198,8 @@ impl Machine {
             .map_or(RegisterNumber(0), |part| part.register)
     }
 
-    /// The registers, or parts of them, that a trace means by a name. Upper and lower case are the same; a `$` or `%`
-    /// before it and a bank after it (`R1 (USR)`) mean nothing. None for a name that is not in the table: a
-    /// register that GDB does not know of.
+    /// The registers, or parts of them, for a name in a trace. Case is ignored, and so are a `$` or `%` before it and a bank after
+    /// it (`R1 (USR)`). `None` for a name that is not in the table: a register that GDB does not have.
     #[must_use]
     pub fn locate(&self, name: &[u8]) -> Option<&[RegisterPart]> {
         let name = name.split(|byte| *byte == b'(').next()?.trim_ascii();

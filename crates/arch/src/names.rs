@@ -9,9 +9,9 @@ use crate::machine::{RegisterPart, UpperBits};
 /// The names of a machine's registers and of parts of them, lower-case.
 #[derive(Debug, Default)]
 pub(crate) struct RegisterNames {
-    /// Those of the target description, of assemblers and calling conventions: what a user may write.
+    /// The names of the target description, of assemblers and calling conventions: those that a user may write.
     pub(crate) usual: HashMap<String, Vec<RegisterPart>>,
-    /// What traces and manuals write, where that differs.
+    /// Names that only traces and manuals use.
     pub(crate) in_traces: HashMap<String, Vec<RegisterPart>>,
 }
 
@@ -55,7 +55,7 @@ const ARM_BANKS: [&str; 9] = [
     "usr", "svc", "irq", "fiq", "mon", "abt", "und", "hyp", "sys",
 ];
 
-/// Which stack pointer of a Cortex-M a name stands for.
+/// The stack pointer of a Cortex-M for a name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StackBank {
     /// The one after reset, and of every exception handler.
@@ -64,7 +64,7 @@ pub enum StackBank {
     Process,
 }
 
-/// What traces of Cortex-M cores call its stack pointers; those with the security extension have each twice.
+/// The names of stack pointers in traces of Cortex-M cores; those with the security extension have each twice.
 const ARM_STACKS: [(&str, StackBank); 18] = [
     ("msp", StackBank::Main),
     ("msp_s", StackBank::Main),
@@ -86,7 +86,7 @@ const ARM_STACKS: [(&str, StackBank); 18] = [
     ("r13_process_ns", StackBank::Process),
 ];
 
-/// The stack pointer of a Cortex-M that a name stands for.
+/// The stack pointer of a Cortex-M for a name.
 #[must_use]
 pub fn stack_bank(name: &str) -> Option<StackBank> {
     let mut all = ARM_STACKS.iter();

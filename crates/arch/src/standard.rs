@@ -1,4 +1,4 @@
-//! The register sets that GDB, gdbserver and QEMU use for each machine, for files that do not tell.
+//! The register sets of GDB, gdbserver and QEMU for each machine, for files without a target description.
 //!
 //! Names, numbers and order are those of GDB 13's own target descriptions. A file without one is read with the
 //! set whose size is that of its register blocks.
@@ -49,8 +49,8 @@ impl StandardRegisters {
             .find(|set| set.size() == size)
     }
 
-    /// The set of a machine for register blocks of this many bytes: that of just this size, else the smallest one of which a
-    /// register ends there. A block may end before the last registers, which are then unavailable.
+    /// The set of a machine for register blocks of this many bytes: that of exactly this size, else the smallest one with a
+    /// register that ends there. A block may end before the last registers, which are then unavailable.
     #[must_use]
     pub fn fitting(architecture: Architecture, size: u32) -> Option<Self> {
         let ends_there = |set: &Self| {
@@ -109,8 +109,7 @@ impl StandardRegisters {
         feature::layout(bfd_name(self.architecture), &self.features)
     }
 
-    /// The target description that gives it. It does not tell the byte order: GDB must be told with `set
-    /// endian` where the machine has two.
+    /// Its target description. It does not contain the byte order: GDB needs `set endian` if the machine has two.
     #[must_use]
     pub fn target_xml(&self) -> String {
         feature::target_xml(bfd_name(self.architecture), None, &self.features)

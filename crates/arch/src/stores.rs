@@ -1,8 +1,8 @@
 //! Whether an instruction writes memory, by its code.
 //!
-//! This says what a trace that reports no memory accesses leaves unsaid. It is no decoder: an instruction that writes
-//! on a condition that its code does not settle (store exclusive, compare and swap, cache and system operations) is
-//! [`Stores::Perhaps`], and so is what the tables do not know. Sources are the manuals that [`crate::Flow`] names.
+//! This is used for traces without reports of memory accesses. It is no decoder: an instruction that writes on a condition outside
+//! of its code (store exclusive, compare and swap, cache and system operations) is [`Stores::Perhaps`], and so is an unknown
+//! instruction. Sources are the manuals that [`crate::Flow`] names.
 
 use crate::architecture::Architecture;
 use crate::code::{InstructionSet, Opcode};

@@ -15,7 +15,7 @@ const MAX_PARTS: u32 = 4096;
 /// A member of a type, by its name.
 pub(crate) type Member = (String, Arc<RegisterType>);
 
-/// What the bytes of a register mean.
+/// The type of a register's bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RegisterType {
     /// A number without a sign, as `uint32`, of so many bits.
@@ -51,7 +51,7 @@ pub enum RegisterType {
     },
     /// Bits of one number, in a structure of so many bytes.
     Bits(u32, Vec<BitField>),
-    /// Bits of one number most of which say yes or no, of so many bytes.
+    /// Bits of one number of this many bytes, most of them booleans.
     Flags(u32, Vec<BitField>),
     /// A number of so many bytes with names for some of its values.
     Enumeration(u32, Vec<(String, u64)>),
@@ -97,14 +97,14 @@ pub struct BitField {
     pub start: u32,
     /// The highest of its bits.
     pub end: u32,
-    /// What the bits mean; none for a yes or no, and for a plain number.
+    /// The values of the bits; `None` for a boolean, and for a plain number.
     pub values: Option<Arc<RegisterType>>,
     /// Whether it is a yes or no.
     pub is_flag: bool,
 }
 
 impl RegisterType {
-    /// How many bytes it takes; none where the register's own width says (an address).
+    /// Its size in bytes; `None` if it is the register's own width (an address).
     #[must_use]
     pub const fn size(&self) -> Option<u32> {
         match self {
@@ -139,7 +139,7 @@ impl RegisterType {
         Self::Structure { members, size }
     }
 
-    /// The types that need no definition. A register of type `int` or `float` is as wide as it says itself.
+    /// The types that need no definition. A register of type `int` or `float` has its own width.
     pub(crate) fn known(name: &str, bits: u32) -> Option<Self> {
         let float = |format| Some(Self::Float(format));
         match name {
@@ -199,7 +199,7 @@ impl Extent {
 pub(super) struct FeatureTypes(HashMap<String, (Arc<RegisterType>, Extent)>);
 
 impl FeatureTypes {
-    /// Takes a definition in. One that cannot be understood is left out: registers of its type are then just bytes.
+    /// Adds a definition. One that is not understood is left out: registers of its type are then just bytes.
     pub(super) fn define(&mut self, node: Node<'_, '_>) {
         let Some(id) = node.attribute("id") else {
             return;

@@ -1,7 +1,7 @@
-//! The register sets of x86 Linux, with the target descriptions that make GDB read them.
+//! The register sets of x86 Linux, with the target descriptions from which GDB reads them.
 //!
-//! A register block of the trace file cannot say that a register is missing, so a file should have the
-//! smallest set that covers what was collected. GDB accepts the core set alone, and each larger one here.
+//! A register block in a trace file cannot mark a register as missing, so a file should have the smallest set that covers its data.
+//! GDB accepts the core set alone, and each larger one here.
 //! Names, order and numbers are those of GDB's own descriptions of Linux on x86 (features
 //! `org.gnu.gdb.i386.core`, `.sse`, `.linux`, `.segments`, `.avx`, `.avx512`).
 
@@ -78,8 +78,8 @@ impl X86Registers {
         self.layout(Width::Bits32)
     }
 
-    /// The smallest set that covers all the registers of the layout of [`Self::Avx512`] that are asked for.
-    /// Numbers are those of that layout; a number that is none of them is covered by no set.
+    /// The smallest set that covers all the requested registers of the layout of [`Self::Avx512`]. Numbers are those of that
+    /// layout; no set covers another number.
     #[must_use]
     pub fn covering_64(registers: impl IntoIterator<Item = RegisterNumber>) -> Option<Self> {
         Self::covering(Width::Bits64, registers)
@@ -109,7 +109,7 @@ impl X86Registers {
         self.features_with(width, &|_| true)
     }
 
-    /// The features of the set that are wanted, by their short names.
+    /// The wanted features of the set, by their short names.
     pub(super) fn features_with(self, width: Width, wanted: &dyn Fn(&str) -> bool) -> Vec<Feature> {
         let mut next = 0;
         FEATURES

@@ -39,7 +39,7 @@ fn gdb_takes_every_target_description() {
             .filter_map(|line| line.split_whitespace().next())
             .collect();
         for register in machine.layout().registers() {
-            // GDB has names of its own for what the description numbers.
+            // GDB has other names for the numbered registers of the description.
             let renamed = matches!(
                 architecture,
                 Architecture::Mips
@@ -232,7 +232,7 @@ fn a_feature_at_the_root_of_a_description_names_the_machine() {
         read.contains("<target>") && !read.contains("<reg"),
         "{read}"
     );
-    // Nobody knows the machine of this one.
+    // This one's machine is unknown.
     let unknown = r#"<feature name="cpu"><reg name="a" bitsize="32"/></feature>"#;
     assert!(matches!(
         RegisterLayout::parse(unknown),

@@ -33,7 +33,7 @@ impl<W: Write> FoldedStacks<W> {
         }
     }
 
-    /// Writes a row of the tree, `depth` callers below a root, with the weight that is its own. One without any has no line.
+    /// Writes a row of the tree, `depth` callers below a root, with its own weight. One with weight 0 has no line.
     ///
     /// # Errors
     /// When it cannot be written.

@@ -16,7 +16,7 @@ pub struct Function {
     pub address: Address,
 }
 
-/// What an instruction is to the calls of its function.
+/// The role of an instruction in the calls of its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SiteRole {
     /// The first instruction.
@@ -27,7 +27,7 @@ pub enum SiteRole {
     EntryAndExit,
     /// It returns, or jumps to another function.
     Exit,
-    /// It comes before the function returns, whatever happens. The stack pointer is not what it was at the entry.
+    /// It comes before the function returns in all cases. The stack pointer is not that of the entry.
     EarlyExit,
     /// It may jump to another function, or stay in its own.
     MayExit,
@@ -38,7 +38,7 @@ pub enum SiteRole {
 pub struct Site {
     /// The function, by its index.
     pub function: usize,
-    /// What the place is to it.
+    /// The role of the site.
     pub role: SiteRole,
 }
 
@@ -154,7 +154,7 @@ impl Follower {
         self.sites.len() - 1
     }
 
-    /// Whether a site is an exit, and nothing else.
+    /// Whether a site is only an exit.
     #[must_use]
     pub fn is_exit(&self, site: usize) -> bool {
         let site = self.sites.get(site);
@@ -247,7 +247,7 @@ impl Follower {
         }
     }
 
-    /// Ends what is open at this time, and gives the tree. The list of calls has them then, too.
+    /// Ends the open calls at this time, and returns the tree. The list of calls has them then, too.
     #[must_use]
     pub fn finish(mut self, now: u64) -> CallTree {
         self.close_open(now);
@@ -255,7 +255,7 @@ impl Follower {
         self.tree
     }
 
-    /// Ends what is open at this time.
+    /// Ends the open calls at this time.
     pub fn close_open(&mut self, now: u64) {
         for (thread, mut calls) in std::mem::take(&mut self.threads) {
             let end = now.max(calls.last_time());
@@ -301,7 +301,7 @@ impl Follower {
         }
     }
 
-    /// The thread is in a call that began at this place: what is below was left.
+    /// The thread is in a call that began at this stack position: calls below it were left.
     fn rise(&mut self, calls: &mut ThreadCalls, thread: ThreadId, stack: u64, time: u64) {
         calls.choose(stack);
         while let Some(closed) = calls.close_below(stack, false, time) {

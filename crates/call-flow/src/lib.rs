@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 //!
-//! [`Follower`] takes the events of each thread in their order. A call is known by its place on the stack: the stack pointer at
-//! the first instruction of its function. An event that is higher on the stack than an open call says that the call was left.
-//! That is how exceptions and `longjmp` are seen, and exits whose events were lost. [`CallTree`] has who called whom, how often, and how long
-//! that took; [`Call`] is one call.
+//! [`Follower`] takes the events of each thread in their order. A call is identified by its stack position: the stack pointer at
+//! the first instruction of its function. An event at a higher position than an open call means that the call was left. That is how
+//! exceptions and `longjmp` are noticed, and exits whose events were lost. [`CallTree`] has the callers and callees, the number of
+//! calls, and their time; [`Call`] is one call.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Random programs: what the follower makes of their events is what happened.
+//! Random programs: the follower's result from their events equals their execution.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ const STACK: u64 = 0x7fff_0000_0000;
 const OTHER_STACK: u64 = 0x5555_0000_8000;
 const TICK: u64 = 10;
 
-/// What a program does next.
+/// The next action of a program.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// It calls a function whose frame has so many words.
     Call(usize, u64),
-    /// A signal comes, and its handler runs on a stack of its own.
+    /// A signal comes, and its handler runs on a separate stack.
     Signal(usize),
     Return,
     /// It jumps to another function.
     TailCall(usize),
-    /// It passes a jump that may lead elsewhere, and does not.
+    /// It passes a conditional jump to another function, and does not take it.
     Pass,
-    /// So many calls are left at once.
+    /// This many calls are left at once.
     Throw(usize),
 }
 
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is known of the calls by a row of functions: how many, their time, and their own.
+/// Totals of the calls by a row of functions: their number, their time, and their own time.
 type Calls = BTreeMap<Vec<usize>, (u64, u64, u64)>;
 
 struct Frame {
@@ -58,7 +58,7 @@ struct Program {
     events: Vec<Event>,
     calls: Calls,
     now: u64,
-    /// A frame on another stack was left: when that is noticed is not said.
+    /// A frame on another stack was left: the time when that is noticed is not defined.
     has_left_handler: bool,
 }
 
@@ -142,7 +142,7 @@ impl Program {
             }
             Step::Signal(function) => {
                 let is_on_other = self.frames.iter().any(|frame| frame.stack <= OTHER_STACK);
-                // What was left before is noticed by what comes after it on its own stack.
+                // A call that was left is noticed at the next event on its own stack.
                 if depth > 0 && !is_on_other && self.left.is_empty() {
                     self.enter(function, OTHER_STACK, 8);
                 }
@@ -157,7 +157,7 @@ impl Program {
                 if let Some(top) = self.frames.last() {
                     let (stack, function) = (top.stack, top.function);
                     self.event(stack, function, SiteRole::MayExit);
-                    // Only what comes after tells that it has not left: it calls.
+                    // Only the next event shows that it has not left: it calls.
                     self.step(Step::Call(0, 4));
                 }
             }

@@ -1,16 +1,16 @@
 //! The open calls of a thread, on each of its stacks.
 
-/// What is no farther than this from an open call is on the same stack, in bytes.
+/// Positions that are no farther than this from an open call are on the same stack, in bytes.
 const SAME_STACK: u64 = 1 << 20;
-/// What is at most so far below the innermost call is on the same stack without a closer look, in bytes.
+/// Positions at most this far below the innermost call are on the same stack without a further check, in bytes.
 const NEAR: u64 = 64 << 10;
-/// More stacks of a thread are not told apart.
+/// The most stacks of a thread that are distinguished.
 const MOST_STACKS: usize = 1024;
 
 /// The open calls of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadCalls {
-    /// A stack of open calls for each stack that the thread uses: its own, one for signals, those of coroutines. Stack pointers fall.
+    /// Open calls for each stack that the thread uses: its own, one for signals, those of coroutines. Stack pointers fall.
     stacks: Vec<Vec<OpenCall>>,
     /// Where the thread is.
     current: usize,
@@ -28,7 +28,7 @@ struct OpenCall {
     begun: u64,
     /// How long the calls took that it made.
     inner: u64,
-    /// When it may have ended: at a jump that may lead elsewhere, or before events that were lost.
+    /// When it may have ended: at a jump that may leave the function, or before lost events.
     may_end: Option<u64>,
     /// The stack that it was called from, if that is another one.
     outer: Option<usize>,
@@ -78,7 +78,7 @@ impl ThreadCalls {
         self.stacks.get(self.current).map_or(&[], Vec::as_slice)
     }
 
-    /// Goes to the stack that a place is on.
+    /// Selects the stack that contains a position.
     pub(crate) fn choose(&mut self, place: u64) {
         if let [bottom, .., top] | [bottom @ top] = self.here()
             && place <= bottom.stack

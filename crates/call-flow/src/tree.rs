@@ -1,4 +1,4 @@
-//! The tree of calls: who called whom, how often, and how long that took.
+//! The tree of calls: callers and callees, the number of calls, and their time.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use tracewire_model::{Address, ThreadId};
 
 use crate::{FoldedStacks, Function};
 
-/// Rows of functions that are distinguished at most; what lies deeper counts for the deepest.
+/// The most rows of functions; deeper calls count for the deepest row.
 const NODES: usize = 1 << 22;
 
 /// A function called by a certain row of others.
@@ -19,7 +19,7 @@ pub struct Node {
     pub function: usize,
     /// The thread, where threads are kept apart.
     pub thread: Option<ThreadId>,
-    /// Who called it: its place in [`CallTree::nodes`].
+    /// Its caller, as an index in [`CallTree::nodes`].
     pub parent: Option<usize>,
     /// How deep it is below the first functions of its thread, which have 0.
     pub depth: usize,
@@ -200,8 +200,8 @@ impl CallTree {
         })
     }
 
-    /// Writes the tree for people: times, counts, and names indented. Nodes deeper than `depth` and those that took less than
-    /// `least` nanoseconds are left out. `nanoseconds` says how long so many ticks are.
+    /// Writes the tree as text: times, counts, and names indented. Nodes deeper than `depth` and those that took less than `least`
+    /// nanoseconds are left out. `nanoseconds` converts ticks.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -267,7 +267,7 @@ impl CallTree {
         })
     }
 
-    /// Writes the stacks in the form that flame graph tools read: `main;work;leaf 42`, nanoseconds of their own.
+    /// Writes the stacks in the form that flame graph tools read: `main;work;leaf 42`, with each function's own nanoseconds.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -284,7 +284,7 @@ impl CallTree {
     }
 }
 
-/// A time in nanoseconds, with the unit in which it has three digits before the point at most.
+/// A time in nanoseconds, with the unit in which it has at most three digits before the point.
 pub(crate) fn time(nanoseconds: u64) -> String {
     match nanoseconds {
         0..1_000 => format!("{nanoseconds} ns"),

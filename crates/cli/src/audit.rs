@@ -1,4 +1,4 @@
-//! A log of what is recorded: lines of JSON in a file, or entries of the journal of systemd.
+//! A log of recordings: lines of JSON in a file, or entries of systemd's journal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,10 +15,10 @@ use tracewire_views::words;
 /// Where the journal takes entries (systemd's "Native Journal Protocol").
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// What the kernel says of a process that nobody has logged in for.
+/// The kernel's value for a process without a login.
 const NO_LOGIN: u32 = u32::MAX;
 
-/// A log, with what is the same in all its entries.
+/// A log, with the fields that are the same in all its entries.
 #[derive(Debug)]
 pub struct Log {
     target: Target,
@@ -32,7 +32,7 @@ enum Target {
 }
 
 impl Log {
-    /// Opens a log: the file of this name, which is made for its owner alone, or `journal`.
+    /// Opens a log: the file of this name, which is made accessible only to its owner, or `journal`.
     ///
     /// # Errors
     /// When it cannot be written to.
@@ -79,7 +79,7 @@ impl Audit for Log {
         object.extend(self.who.clone());
         let line = Value::Object(object).to_string();
         match &self.target {
-            // One write, so that the lines of several programs stay whole.
+            // One write, so that lines of several programs are not mixed.
             Target::File(file) => (&*file).write_all(format!("{line}\n").as_bytes()),
             Target::Journal(socket) => {
                 // No field has a line break: JSON has none within its strings.
@@ -90,7 +90,7 @@ impl Audit for Log {
     }
 }
 
-/// Who records, and with which command.
+/// The user who records, and the command.
 fn who() -> Map<String, Value> {
     let mut who = Map::new();
     let user = nix::unistd::getuid().as_raw();

@@ -1,4 +1,4 @@
-//! `--budget`: how much of each cpu hits may take.
+//! `--budget`: the limit of each cpu's time for hits.
 
 use tracewire_recorder::Budget;
 

@@ -1,4 +1,4 @@
-//! `calls`: who called whom, in an execution trace or in a live program.
+//! `calls`: the tree of calls, of an execution trace or of a live program.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -47,10 +47,10 @@ Examples:
 /// How often a function may be called in a second.
 const HOT: Hot = Hot(Some(2_000_000));
 
-/// How many single calls are kept.
+/// The most single calls that are kept.
 const MOST_LISTED: usize = 1_000_000;
 
-/// How many reasons are named for functions that are left out.
+/// How many reasons are printed for functions that are left out.
 const REASONS: usize = 5;
 
 #[derive(Args, Debug)]
@@ -103,12 +103,12 @@ pub struct CallsArguments {
     pub program: Vec<OsString>,
 }
 
-/// What a function must have to be shown.
+/// The least value of a function that is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Least {
-    /// So many instructions.
+    /// A number of instructions.
     Instructions(u64),
-    /// So many nanoseconds.
+    /// A number of nanoseconds.
     Time(u64),
 }
 
@@ -264,7 +264,7 @@ fn recorder(arguments: &CallsArguments) -> anyhow::Result<CallRecorder> {
     Ok(recorder)
 }
 
-/// Says what happens during the run.
+/// Prints the events of the run.
 fn told(event: CallFlowEvent<'_>) {
     match event {
         CallFlowEvent::Armed {
@@ -302,7 +302,7 @@ fn error_words(error: RecordError) -> anyhow::Error {
     }
 }
 
-/// Says what is not in the tree, and why the run is over.
+/// Prints what is missing in the tree, and why the run has ended.
 fn summary(report: &CallReport) {
     match &report.ending {
         Ending::Program(event) => say(program_words(event)),

@@ -96,7 +96,7 @@ fn check_file(arguments: &CheckArguments, path: &Path, shown: &Path) -> anyhow::
     })
 }
 
-/// What no check can tell of this file.
+/// The damage that no check can find in this file.
 fn unguarded(file: &TraceFile) -> &'static str {
     let status = file.description().status();
     if file.checksum().is_some() || status.is_some_and(|status| status.fields.sealed) {

@@ -32,7 +32,7 @@ impl ClientArguments {
         }
     }
 
-    /// The word that clients on TCP give. Its file is made if it is not there.
+    /// The token for clients on TCP. Its file is made if it does not exist.
     pub fn token(&self) -> anyhow::Result<Option<Token>> {
         Ok(self.auth.as_deref().map(Token::of_file).transpose()?)
     }

@@ -1,7 +1,7 @@
 //! `complete`: the names that a shell offers for a tracepoint on its command line.
 //!
-//! The shell's function gives the whole line and where the cursor is: the program that the names are of may come after it. A shell
-//! parts words at characters that names have in them (`::`), and replaces the last part alone.
+//! The shell's function passes the whole line and the cursor position: the program whose names are wanted may come after it. A
+//! shell splits words at characters that names contain (`::`), and replaces only the last part.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use crate::list::symbols_of;
 /// The most names that are offered.
 const MOST: usize = 1000;
 
-/// What a shell's line gives a special meaning, so that a backslash is put before it outside quotes.
+/// Characters with a meaning in a shell, which get a backslash outside quotes.
 const SPECIAL: &str = " \t!\"#$&'()*;<>?[\\]^`{|}~";
 
 #[derive(Args, Debug)]
@@ -53,7 +53,7 @@ pub fn complete(arguments: &CompleteArguments) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// What is to be completed.
+/// The word to complete.
 #[derive(PartialEq, Eq, Debug)]
 struct Request {
     /// The program or the process.
@@ -69,7 +69,7 @@ impl Request {
         let before = line.get(..point)?;
         let (mut typed, quote) = split(before);
         let (all, _) = split(line);
-        // Behind a blank a new word begins.
+        // After a blank a new word begins.
         if before.ends_with(char::is_whitespace) && quote.is_none() {
             typed.push(String::new());
         }
@@ -88,7 +88,7 @@ impl Request {
             }
             _ => return None,
         };
-        // What follows the name is no name.
+        // Text after the name is no name.
         if name.contains(": ") || name.contains(" if ") || name.ends_with(char::is_whitespace) {
             return None;
         }
@@ -103,7 +103,7 @@ impl Request {
         })
     }
 
-    /// A name as it is put in place of `word`, which the name typed so far ends with.
+    /// A name in the form in which it replaces `word`, with which the typed name ends.
     fn shown(&self, name: &str, word: &str) -> Option<String> {
         let word = word.trim_start_matches(['\'', '"']);
         let kept = self.name.len().checked_sub(word.len())?;
@@ -170,7 +170,7 @@ fn split(line: &str) -> (Vec<String>, Option<char>) {
     (words, quote)
 }
 
-/// A text with a backslash before what a shell gives a meaning.
+/// A text with a backslash before characters with a meaning in a shell.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -170,7 +170,7 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
             }),
         }
     }
-    // What came through a pipe is read from where it is kept.
+    // Input from a pipe is read from its temporary copy.
     let kept;
     if let [source] = &mut whole[..] {
         match execution::kind(&source.path)? {
@@ -251,7 +251,7 @@ struct NamedFile {
     process: Option<(ThreadId, Option<ThreadId>)>,
 }
 
-/// The files of a run that is written as a whole, each cut as the arguments say.
+/// The files of a run that is written as a whole, each cut by the arguments.
 fn run_files(named: Vec<NamedFile>, arguments: &ConvertArguments) -> anyhow::Result<Vec<RunFile>> {
     if arguments.frame.is_some() && named.len() > 1 {
         bail!("--frame is for one trace file, and the run has several; --time cuts all of them");
@@ -289,7 +289,7 @@ fn part_name(out: &Path, part: &str) -> PathBuf {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    // Endings such as .chrome.json stay whole.
+    // Endings such as .chrome.json are not split.
     let (stem, ending) = match name.get(1..).and_then(|rest| rest.find('.')) {
         Some(dot) => name.split_at(dot + 1),
         None => (name.as_str(), ""),
@@ -317,7 +317,7 @@ fn open_source(path: &Path, arguments: &ConvertArguments) -> anyhow::Result<Trac
     }
 }
 
-/// The file, of the machine that the user said or that can be known.
+/// The file, with the machine that the user gave or that can be determined.
 fn settled(
     mut file: TraceFile,
     path: &Path,
@@ -327,7 +327,7 @@ fn settled(
     Ok(file)
 }
 
-/// Writes a trace file for our own use and opens it; nothing of it stays.
+/// Writes a temporary trace file and opens it; the file is then removed.
 fn through_file(
     fill: impl FnOnce(&mut BufWriter<&File>) -> Result<(), tracewire_convert::ConvertError>,
 ) -> anyhow::Result<TraceFile> {
@@ -478,7 +478,7 @@ fn write_table(
     } else {
         Program::default()
     };
-    // What the frame does not tell is an empty cell, which counts as nothing in a table.
+    // A value that the frame does not have is an empty cell, which a table treats as missing.
     let viewer = Viewer::new(file, &program);
     for column in columns {
         if let Column::Expression(text) = column {
@@ -514,7 +514,7 @@ fn write_table(
     Ok(())
 }
 
-/// A CTF trace, made beside its place and put there when it is whole.
+/// A CTF trace, made beside its place and moved there when it is complete.
 fn write_folder(
     file: &TraceFile,
     out: &Path,
@@ -525,7 +525,7 @@ fn write_folder(
     }
     let shown = out.display();
     if out.exists() {
-        // Another trace is replaced; anything else is not ours to remove.
+        // Another trace is replaced; anything else must not be removed.
         let mut entries = fs::read_dir(out).with_context(|| format!("{shown} is in the way"))?;
         let metadata = fs::read(out.join("metadata")).unwrap_or_default();
         if entries.next().is_some() && !metadata.starts_with(b"/* CTF 1.8 */") {
@@ -546,7 +546,7 @@ fn write_folder(
     let program = Programs::new(arguments)?.of(file)?;
     let viewer = Viewer::new(file, &program);
     let values = |frame| {
-        // The other frame of a span has no values of its own.
+        // The second frame of a span has no separate values.
         let values = match viewer.is_listed(frame) {
             true => viewer.typed_values(frame),
             false => Vec::new(),

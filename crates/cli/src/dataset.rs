@@ -1,4 +1,4 @@
-//! `dataset` and `query`: handed on to the program `tracewire-query`, which brings Arrow, Parquet and an SQL engine along.
+//! `dataset` and `query`: executed by the program `tracewire-query`, which includes Arrow, Parquet and an SQL engine.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;

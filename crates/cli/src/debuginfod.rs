@@ -19,17 +19,17 @@ use crate::progress::Progress;
 /// The client program.
 const CLIENT: &str = "debuginfod-find";
 
-/// The servers that are asked, parted by blanks.
+/// The servers, separated by blanks.
 const URLS: &str = "DEBUGINFOD_URLS";
 
-/// The limits of the client, and what they are where the user has not set them: bytes of a file, and seconds for it.
+/// The client's limits, and their defaults: bytes of a file, and seconds for it.
 const MOST_BYTES: (&str, u64) = ("DEBUGINFOD_MAXSIZE", 1 << 30);
 const MOST_SECONDS: (&str, u64) = ("DEBUGINFOD_MAXTIME", 300);
 
-/// How long the client may take for all else: it asks several servers, and a server that does not answer more than once.
+/// How long the client may take for everything else: it asks several servers, and an unresponsive one more than once.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How often it is looked at whether the client has ended.
+/// The interval of checks whether the client has ended.
 const EVERY: Duration = Duration::from_millis(10);
 
 /// The most that the client is read.
@@ -44,7 +44,7 @@ pub struct DebuginfodArguments {
 }
 
 impl DebuginfodArguments {
-    /// The servers, where they are to be asked.
+    /// The servers, if they are to be asked.
     pub fn source(self) -> anyhow::Result<Option<Arc<dyn DebugFileSource>>> {
         if !self.debuginfod {
             return Ok(None);
@@ -70,7 +70,7 @@ impl DebuginfodArguments {
     }
 }
 
-/// The servers, and what they have answered.
+/// The servers, and their answers.
 #[derive(Debug, Default)]
 struct Debuginfod {
     /// By build ids.
@@ -128,7 +128,7 @@ fn cache() -> Option<PathBuf> {
     Some(caches.join("debuginfod_client"))
 }
 
-/// How much of a file has come, in bytes.
+/// The received bytes of a file.
 #[derive(Debug, Default)]
 struct Fetched {
     done: AtomicU64,
@@ -193,7 +193,7 @@ fn ask(build_id: &str, wanted_by: &Path) -> Result<PathBuf, String> {
         });
         let mut path = Vec::new();
         if let Some(output) = output {
-            // What cannot be read is no name of a file.
+            // Unreadable output is no file name.
             let _ = output.take(LONGEST_ANSWER).read_to_end(&mut path);
         }
         let _ = watch.join();
@@ -214,12 +214,12 @@ fn ask(build_id: &str, wanted_by: &Path) -> Result<PathBuf, String> {
     })
 }
 
-/// What the client says of its failure. The rest is progress and the talk of `-v`.
+/// The client's error message. The rest is progress and the output of `-v`.
 fn last_words(errors: impl std::io::Read, fetched: &Fetched) -> String {
     let mut reason = String::new();
     for line in BufReader::new(errors.take(LONGEST_ANSWER)).split(b'\n') {
         let Ok(line) = line else { break };
-        // The client writes over its line of progress.
+        // The client overwrites its progress line.
         for line in String::from_utf8_lossy(&line).split('\r') {
             fetched.take(line);
             if let Some(words) = line.strip_prefix("Server query failed: ") {

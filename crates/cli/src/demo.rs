@@ -1,4 +1,4 @@
-//! `demo`: records the bundled sample program and shows what its tracepoints saw.
+//! `demo`: records the bundled sample program and shows the frames of its tracepoints.
 
 use std::fs;
 use std::io::Write;
@@ -74,10 +74,10 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Where the files go that nobody asked for by a name: not into the current directory, which may be a checkout.
+/// The directory for files without a given name: not the current directory, which may be a checkout.
 fn directory() -> anyhow::Result<PathBuf> {
     let Some(cache) = tracewire_tracefile::user_cache() else {
-        // Of a name that nobody else can have taken: a program in it is run.
+        // A name that no other user can have taken: a program in it is run.
         let made = tempfile::Builder::new().prefix("tracewire-demo-").tempdir();
         return Ok(made.context("no temporary directory")?.keep());
     };
@@ -91,10 +91,10 @@ fn directory() -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// The name of a file beside the output, said in the way the user said the output.
+/// The name of a file beside the output, relative in the same way as the user's name of the output.
 fn shown(output: &Path, file: &Path) -> PathBuf {
     let name = file.file_name().unwrap_or_default();
-    // A program without a folder in its name would be looked up in PATH.
+    // A program without a directory in its name would be looked up in PATH.
     let folder = match output.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -125,7 +125,7 @@ impl Files {
     }
 }
 
-/// Writes a file beside its name and renames it: a sample program that still runs somewhere is not touched.
+/// Writes a temporary file and renames it: a sample program that still runs somewhere is not changed.
 fn write(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let attempt = || -> std::io::Result<()> {

@@ -27,7 +27,7 @@ pub struct RunFile {
     pub file: TraceFile,
 }
 
-/// Where a run goes.
+/// The destination of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination<'a> {
     /// To a file, or to standard output.
@@ -37,7 +37,7 @@ pub enum Destination<'a> {
 }
 
 impl<'a> Destination<'a> {
-    /// The destination that a name says: an address, or a file.
+    /// The destination of a name: an address, or a file.
     pub fn of(name: &'a Path) -> Self {
         let is_address = |text: &&str| text.starts_with("http://") || text.starts_with("https://");
         match name.to_str().filter(is_address) {
@@ -77,7 +77,7 @@ impl<'a> Programs<'a> {
         })
     }
 
-    /// The program of a file. What is missing of it is said once.
+    /// The program of a file. Missing files are reported once.
     pub fn of(&mut self, file: &TraceFile) -> anyhow::Result<Program> {
         let mut program = Program::with_files(file, self.files.clone())?;
         open::report_program(file, &program, &self.arguments.elf, &mut self.said);

@@ -16,10 +16,10 @@ use tracewire_views::{
 
 use crate::show;
 
-/// How often the file is looked at while nothing comes.
+/// The interval of checks of the file while nothing comes.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What frames are shown as.
+/// The output form of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// Rows of a table.
@@ -33,14 +33,14 @@ pub enum Form {
 pub struct Style {
     pub form: Form,
     pub rules: Arc<TypeRules>,
-    /// The program and its libraries, where they are elsewhere.
+    /// The program and its libraries, if they are at other paths.
     pub elf: Vec<PathBuf>,
     /// Only frames of this tracepoint.
     pub tracepoint: Option<i32>,
 }
 
 impl Style {
-    /// All frames, with the program where the file says that it is.
+    /// All frames, with the program at the path in the file.
     pub const fn new(form: Form, rules: Arc<TypeRules>) -> Self {
         Self {
             form,
@@ -58,7 +58,7 @@ impl Style {
     }
 }
 
-/// What is followed.
+/// The source that is followed.
 #[derive(Debug)]
 pub enum Followed {
     /// The trace file of one process.
@@ -67,8 +67,8 @@ pub enum Followed {
     Run(RunFolder),
 }
 
-/// Shows frames, and what each process has counted as `counted` gives it, until the recorder has ended. Gives how many frames there
-/// were. Files alone are read, so that neither the recorder nor the program waits for who reads what is shown.
+/// Shows frames, and what each process has counted as returned by `counted`, until the recorder has ended. Returns the number of
+/// frames. It only reads files, so that neither the recorder nor the program waits for the reader of the output.
 pub fn follow(
     followed: Followed,
     style: &Style,
@@ -85,7 +85,7 @@ pub fn follow(
         Followed::File(growing) => {
             let mut source = Source::new(*growing, None, style, style.files());
             loop {
-                // Asked first: what came before the recorder ended is then in the file.
+                // Checked first: earlier output of the recorder is then in the file.
                 let is_written = source.growing.is_written()?;
                 while let Some(frames) = source.next(style)? {
                     shower.show(frames, output)?;
@@ -101,7 +101,7 @@ pub fn follow(
     }
 }
 
-/// Shows the frames of all parts, as far as they have come in the order of their times.
+/// Shows the frames of all parts, as far as their order of time is certain.
 fn follow_run(
     run: &RunFolder,
     style: &Style,
@@ -154,7 +154,7 @@ fn follow_run(
     }
 }
 
-/// The frames of a part that ended before it was looked at.
+/// The frames of a part that had already ended.
 fn finished(
     part: &Part,
     path: &std::path::Path,
@@ -226,7 +226,7 @@ impl Source {
 /// Frames that are to be shown next.
 #[derive(Debug)]
 enum Shown {
-    /// With what times count from.
+    /// With the origin of times.
     Rows(Option<u64>, Vec<FrameRow>),
     Json(Vec<FrameView>),
 }
@@ -330,7 +330,7 @@ impl Shower {
         self.counted.show(counted, output)
     }
 
-    /// The recorder has ended: shows the numbers of the whole run, and gives how many frames there were.
+    /// The recorder has ended: shows the numbers of the whole run. Returns the number of frames.
     fn end(
         mut self,
         counted: Vec<Arc<Aggregates>>,
@@ -343,12 +343,12 @@ impl Shower {
     }
 }
 
-/// The tables of counts, which take the place of those before them on a terminal, and else come after them.
+/// The tables of counts, which replace the previous ones on a terminal, and else follow them.
 #[derive(Debug)]
 struct Counted {
     form: Form,
     is_terminal: bool,
-    /// What was shown last, by process.
+    /// The aggregates that were shown last, by process.
     shown: Vec<Arc<Aggregates>>,
     /// How many lines of it are the last ones on the terminal.
     lines: usize,
@@ -371,7 +371,7 @@ impl Counted {
             && (self.shown.iter().zip(counted)).all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
-    /// Takes the last tables off the terminal: something else comes.
+    /// Removes the last tables from the terminal, before other output.
     fn clear(&mut self, output: &mut impl Write) -> anyhow::Result<()> {
         if self.lines > 0 {
             // To the first line of them, and clear to the end of the screen.

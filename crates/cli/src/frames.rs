@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 pub struct FrameRange {
     /// The first.
     pub start: u64,
-    /// One past the last; none for all that follow.
+    /// One past the last; `None` for all that follow.
     pub end: Option<u64>,
     /// Whether a single frame was named: it must be there.
     pub single: bool,

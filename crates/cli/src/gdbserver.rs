@@ -17,7 +17,7 @@ use crate::clients::ClientArguments;
 use crate::record::signals::Signals;
 use tracewire_recorder::out_of_memory;
 
-/// How long the programs may take to be let go or killed after a signal.
+/// How long detaching from or killing the programs may take after a signal.
 const LAST_CHANCE: Duration = Duration::from_secs(5);
 
 pub const HELP: &str = "\
@@ -100,7 +100,7 @@ pub struct GdbserverArguments {
 /// `gdbserver`.
 pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     let log = arguments.clients.log()?;
-    // It used to be here.
+    // `--attach` may also be the first word of the program, as in earlier versions.
     if arguments
         .program
         .first()
@@ -138,7 +138,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     } else if !arguments.program.is_empty() {
         program.start()?;
     }
-    // The words that scripts wait for are gdbserver's.
+    // The wording is gdbserver's, for scripts that wait for it.
     if let Some(address) = listener.local() {
         message!("Listening on port {}", address.port());
     } else if !stdio {
@@ -151,9 +151,9 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Leaves the programs as they should be when somebody wants us gone, and goes without that when it takes too long.
+/// After a signal, detaches from or kills the programs as configured, and exits without that when it takes too long.
 fn end_at_signal(signals: &Signals, shutdown: &ShutdownHandle) {
-    /// What a shell says of a program that a signal has ended.
+    /// The base of a shell's exit status for a program that a signal has ended.
     const BY_SIGNAL: i32 = 128;
     let signal = loop {
         if let Some((signal, _)) = signals.wait() {
@@ -168,7 +168,7 @@ fn end_at_signal(signals: &Signals, shutdown: &ShutdownHandle) {
 fn listen(address: &ConnectionAddress) -> anyhow::Result<Listener> {
     Listener::bind(address).map_err(|error| {
         if error.kind() == std::io::ErrorKind::AddrInUse {
-            // As gdbserver says it, for scripts that then try another port.
+            // In gdbserver's wording, for scripts that then try another port.
             anyhow::anyhow!("Can't bind address: Address already in use.")
         } else {
             anyhow::Error::new(error).context(format!("cannot listen at {address}"))

@@ -10,23 +10,23 @@ use tracewire_model::FrameNumber;
 use tracewire_tracefile::{Frame, TraceFile};
 use tracewire_views::{Program, Viewer};
 
-/// How many frames are made into text at a time. They are a table of their own: its columns are as wide as their widest cell,
-/// and a file may have millions of frames.
+/// How many frames are formatted at a time. They are a separate table: its columns are as wide as their widest cell, and a file may
+/// have millions of frames.
 const FRAMES_A_PIECE: usize = 1000;
 
-/// From how many frames on another thread is worth its own copy of the program's symbols.
+/// From this many frames on, a second thread is worth its own copy of the program's symbols.
 const MANY: u64 = 20_000;
 
 /// The most threads: each has the symbols in memory.
 const MOST_THREADS: usize = 8;
 
-/// How many pieces a thread may be ahead of what is written.
+/// How many pieces a thread may be ahead of the output.
 const AHEAD: usize = 4;
 
-/// What a piece of the frames is made into.
+/// The function that formats a piece of the frames.
 pub type Render<'r> = dyn Fn(&Viewer<'_>, &[FrameNumber]) -> anyhow::Result<Vec<u8>> + Sync + 'r;
 
-/// Makes text of frames and hands it to `write` in the order of the frames; how many they were.
+/// Formats frames and passes the text to `write` in the order of the frames. Returns the number of frames.
 pub fn render<'a>(
     file: &'a TraceFile,
     program: Program,
@@ -61,7 +61,7 @@ pub fn render<'a>(
             .map(|_| {
                 let (jobs, work) = sync_channel::<Vec<FrameNumber>>(AHEAD);
                 let (done, texts) = sync_channel(AHEAD);
-                // Symbols cannot be asked by two threads at once.
+                // Two threads cannot use the same symbols.
                 let known = program.take();
                 let rules = Arc::clone(&rules);
                 let program_files = program_files.clone();
@@ -76,7 +76,7 @@ pub fn render<'a>(
                     };
                     let viewer = Viewer::new(file, &program);
                     for numbers in work {
-                        // Nobody reads on after an error.
+                        // After an error the text is not needed.
                         if done.send(render(&viewer, &numbers)).is_err() {
                             return;
                         }

@@ -1,4 +1,4 @@
-//! `list`: what can be traced in a program or a process.
+//! `list`: the places in a program or a process that can be traced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -136,7 +136,7 @@ fn found_in_path(name: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// What is listed.
+/// The result of a listing.
 #[derive(Default)]
 struct Listing {
     functions: Vec<ListedFunction>,
@@ -213,7 +213,7 @@ impl Listing {
     fn of(symbols: &Symbols, pattern: &str, all_lines: bool) -> Result<Self, LocationError> {
         let probes = symbols.markers_named(pattern);
         let found = match symbols.resolve(pattern, None) {
-            // The name of a source file stands for all of its functions.
+            // The name of a source file selects all of its functions.
             Err(error @ LocationError::NoFunction { .. }) => {
                 let whole = format!("\"{pattern}\":*");
                 symbols.resolve(&whole, None).map_err(|_| error)
@@ -487,7 +487,7 @@ fn line_object(line: &ListedLine, function: Option<&str>) -> Value {
     Value::Object(object)
 }
 
-/// The lines of a function, each with what is seen where a tracepoint on it would be.
+/// The lines of a function, each with the variables in scope at a tracepoint there.
 fn lines_in(symbols: &Symbols, function: &Function) -> Vec<ListedLine> {
     let Some(file) = &function.file else {
         return Vec::new();
@@ -507,7 +507,7 @@ fn lines_in(symbols: &Symbols, function: &Function) -> Vec<ListedLine> {
     found
 }
 
-/// Places as lines; those of one line and function are one.
+/// Places as lines; those of one line and function are joined.
 fn lines_of(symbols: &Symbols, places: &[ResolvedLocation]) -> Vec<ListedLine> {
     let mut lines: Vec<ListedLine> = Vec::new();
     for place in places {
@@ -537,7 +537,7 @@ fn lines_of(symbols: &Symbols, places: &[ResolvedLocation]) -> Vec<ListedLine> {
         let arguments = seen.arguments.iter().map(|variable| (variable, true));
         let locals = seen.locals.iter().map(|variable| (variable, false));
         for (variable, is_argument) in arguments.chain(locals) {
-            // What the compiler makes is of no interest, but for `this`.
+            // Variables that the compiler makes are left out, except `this`.
             if variable.shadowed || (variable.artificial && variable.name != "this") {
                 continue;
             }

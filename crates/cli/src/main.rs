@@ -56,12 +56,12 @@ use arguments::{Arguments, Command};
 #[global_allocator]
 static ALLOCATOR: out_of_memory::Allocator = out_of_memory::Allocator;
 
-/// How a command ended that had no error.
+/// The result of a command without an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     /// Done: exit status 0.
     Yes,
-    /// The data says no: exit status 1.
+    /// The answer is no: exit status 1.
     No,
 }
 
@@ -69,12 +69,12 @@ fn main() -> ExitCode {
     out_of_memory::handle_aborts();
     let arguments = Arguments::parse();
     let result = run(arguments);
-    // It may have ended as if somebody had asked for it.
+    // It may have ended as if by a request.
     let result = match out_of_memory::verify() {
         Err(none) if result.is_ok() => Err(none.into()),
         _ => result,
     };
-    // What was read of a file that was cut meanwhile is not what the file had.
+    // Data read from a file that was truncated meanwhile is not valid.
     let result = match tracewire_mapped_file::verify() {
         Ok(()) => result,
         Err(cut) => Err(cut.into()),

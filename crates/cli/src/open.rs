@@ -17,7 +17,7 @@ use crate::debuginfod::DebuginfodArguments;
 use crate::execution;
 use crate::progress::Progress;
 
-/// What `--architecture` takes, listed by help.
+/// The parser of `--architecture`, whose values help lists.
 pub fn architectures() -> impl TypedValueParser<Value = Architecture> {
     ArchitectureParser
 }
@@ -102,7 +102,7 @@ impl From<WrittenData> for DataOrder {
 }
 
 impl Machine {
-    /// Refuses what is for execution traces.
+    /// Refuses options for execution traces.
     pub fn refuse_data_order(self) -> anyhow::Result<()> {
         match self.data_order {
             Some(_) => {
@@ -119,7 +119,7 @@ impl Machine {
         Ok(file)
     }
 
-    /// Settles the machine of an open file, and says on stderr where that gives no registers.
+    /// Determines the machine of an open file, and prints a message on stderr if it has no known registers.
     pub fn settle(self, file: &mut TraceFile, path: &Path, elf: &[PathBuf]) -> anyhow::Result<()> {
         let shown = path.display();
         self.refuse_data_order()?;
@@ -145,8 +145,8 @@ pub fn trace_file(path: &Path) -> anyhow::Result<TraceFile> {
     opened(path, IndexCache::of_user().as_ref())
 }
 
-/// Opens a trace file that may have been damaged since it was indexed, when its time need not tell: its frames are looked
-/// for in the file itself.
+/// Opens a trace file that may have been damaged since it was indexed, even if its time is unchanged: its frames are located in the
+/// file itself.
 pub fn doubtful_trace_file(path: &Path) -> anyhow::Result<TraceFile> {
     opened(path, None)
 }
@@ -162,7 +162,7 @@ fn opened(path: &Path, cache: Option<&IndexCache>) -> anyhow::Result<TraceFile> 
         None => TraceFile::open(path),
     };
     match opened {
-        // Whatever takes a trace file has looked for an execution trace first.
+        // Every command that takes a trace file has checked for an execution trace first.
         Err(OpenError::Header) if let Some(reason) = execution::nothing_in(path) => {
             anyhow::bail!("{shown} cannot be used: {reason}")
         }
@@ -175,7 +175,7 @@ fn opened(path: &Path, cache: Option<&IndexCache>) -> anyhow::Result<TraceFile> 
     }
 }
 
-/// Finds the program's symbols, and says on stderr what is missing.
+/// Finds the program's symbols, and prints on stderr what is missing.
 pub fn program(
     file: &TraceFile,
     named: &[PathBuf],
@@ -199,7 +199,7 @@ pub fn program_files(
     })
 }
 
-/// Says on stderr what is missing of a program, but for what has been said.
+/// Prints on stderr what is missing of a program, except for earlier messages.
 pub fn report_program(
     file: &TraceFile,
     program: &Program,

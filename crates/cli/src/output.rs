@@ -1,4 +1,4 @@
-//! The file that is to be written, looked at before anything is done.
+//! The output file, which is checked before anything is done.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
@@ -10,18 +10,18 @@ use anyhow::{Context, bail};
 use tempfile::TempDir;
 use tracewire_tracefile::private;
 
-/// Where a trace file goes: to its name, or into a stream. What goes into a stream is a whole file in a temporary
-/// directory first, since the front of a trace file is written last.
+/// The destination of a trace file: a name, or a stream. For a stream the whole file is made in a temporary directory first,
+/// since the front of a trace file is written last.
 #[derive(Debug)]
 pub struct Output {
     /// The file to write.
     path: PathBuf,
-    /// What the user called it.
+    /// The user's name of it.
     shown: PathBuf,
     destination: Destination,
 }
 
-/// What becomes of the file.
+/// The destination of the file.
 #[derive(Debug)]
 enum Destination {
     /// It is at its name.
@@ -32,7 +32,7 @@ enum Destination {
         /// Standard output as it was at the beginning; none for a stream that has a name.
         stdout: Option<File>,
     },
-    /// It goes with this directory.
+    /// It is removed with this directory.
     Nowhere(#[allow(dead_code, reason = "held for its drop")] TempDir),
 }
 
@@ -69,7 +69,7 @@ impl Output {
         };
         let is_terminal = match &stdout {
             Some(stdout) => stdout.is_terminal(),
-            // Whether a FIFO is one cannot be asked before somebody reads it.
+            // A FIFO cannot be opened for this check before there is a reader.
             None => !is_fifo(path) && File::open(path).is_ok_and(|file| file.is_terminal()),
         };
         if is_terminal {
@@ -86,7 +86,7 @@ impl Output {
         })
     }
 
-    /// A file that nobody wants to keep.
+    /// A temporary file that is not kept.
     pub fn nowhere() -> anyhow::Result<Self> {
         let (directory, path) = temporary()?;
         Ok(Self {
@@ -101,22 +101,22 @@ impl Output {
         &self.path
     }
 
-    /// What the user called it.
+    /// The user's name of it.
     pub fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// Whether anybody gets the file.
+    /// Whether the file is kept.
     pub const fn is_kept(&self) -> bool {
         !matches!(self.destination, Destination::Nowhere(_))
     }
 
-    /// Whether there is a file to look at in the end.
+    /// Whether there is a file at the end.
     pub const fn is_file(&self) -> bool {
         matches!(self.destination, Destination::Name)
     }
 
-    /// Whether the trace file goes to standard output. A program that is started must not write there, too.
+    /// Whether the trace file goes to standard output. A program that is started must then not write there.
     pub fn is_stdout(&self) -> bool {
         matches!(
             self.destination,
@@ -127,7 +127,7 @@ impl Output {
         )
     }
 
-    /// Sends the file that was written on its way, where it goes into a stream.
+    /// Sends the written file to the stream, if there is one.
     pub fn deliver(self) -> anyhow::Result<()> {
         let Destination::Stream { directory, stdout } = self.destination else {
             return Ok(());
@@ -144,7 +144,7 @@ impl Output {
         };
         match send() {
             Ok(()) => Ok(()),
-            // The reader has what it wanted.
+            // The reader has stopped reading.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(error.into()),
             Err(error) => {
                 let kept = directory.keep().join("run.tf");
@@ -160,7 +160,7 @@ impl Output {
     }
 }
 
-/// A directory that goes with its value, and a file's name in it.
+/// A directory that is removed with its value, and a file's name in it.
 fn temporary() -> anyhow::Result<(TempDir, PathBuf)> {
     let directory = tempfile::Builder::new()
         .prefix("tracewire-")
@@ -174,7 +174,7 @@ fn is_fifo(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-/// Refuses a name at which another user can have put a link.
+/// Refuses a name at which another user may have put a link.
 fn refuse_foreign_link(path: &Path) -> anyhow::Result<()> {
     if private::is_foreign_link(path) {
         bail!(
@@ -185,8 +185,8 @@ fn refuse_foreign_link(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes sure that a trace file can be written at `path`, and gives the path that it is to replace: a link is
-/// followed, so that the file it names is replaced and not the link.
+/// Checks that a trace file can be written at `path`. Returns the path to replace: a link is followed, so that the file it names
+/// is replaced and not the link.
 pub fn check(path: &Path) -> anyhow::Result<PathBuf> {
     let shown = path.display();
     if path.as_os_str() == "-" {
@@ -214,7 +214,7 @@ pub fn check(path: &Path) -> anyhow::Result<PathBuf> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    // The file is written beside its name and renamed, so that the folder is what must be writable.
+    // The file is written beside its name and renamed, so the directory must be writable.
     tempfile::Builder::new()
         .prefix(".tracewire")
         .tempfile_in(folder)

@@ -1,4 +1,4 @@
-//! What the administrator of a machine allows: `/etc/tracewire.toml`.
+//! The machine's policy, set by the administrator: `/etc/tracewire.toml`.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const OF_THIS_MACHINE: &str = "/etc/tracewire.toml";
 /// The longest policy, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// A log of what is recorded.
+/// A log of recordings.
 pub type SharedAudit = Arc<dyn Audit>;
 
 #[derive(Args, Debug)]
@@ -30,7 +30,7 @@ pub struct PolicyArguments {
 }
 
 impl PolicyArguments {
-    /// Has a recorder keep to the policies, and log what it does.
+    /// Makes a recorder follow the policies, and logs its actions.
     ///
     /// # Errors
     /// When a policy cannot be read, or a log cannot be written.
@@ -60,7 +60,7 @@ impl PolicyArguments {
     }
 }
 
-/// Refuses to serve a debugger where a policy does not allow one: that of this machine, or one that was named.
+/// Refuses to serve a debugger if a policy forbids it: the machine's, or one that was named.
 pub fn check_debugger(own: Option<&Path>) -> anyhow::Result<()> {
     let machine = Some(Path::new(OF_THIS_MACHINE)).zip(of_this_machine()?);
     let own = own.map(|path| Ok::<_, anyhow::Error>((path, read(path)?)));

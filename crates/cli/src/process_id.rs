@@ -11,7 +11,7 @@ const TOLD: usize = 5;
 /// Reads a process id.
 ///
 /// # Errors
-/// What was expected; for the name of a program that runs, the ids of its processes.
+/// The expected form; for the name of a running program, the ids of its processes.
 pub fn parse(text: &str) -> Result<u32, String> {
     // The kernel's ids are positive numbers of 31 bits.
     if let Some(id) = text.parse().ok().filter(|id| (1..1 << 31).contains(id)) {
@@ -22,7 +22,7 @@ pub fn parse(text: &str) -> Result<u32, String> {
         return Err(message);
     }
     let mut selection = ProcessSelection::default();
-    // Without /proc there is nothing to propose.
+    // Without /proc there is no suggestion.
     let found = selection.name(text).running().unwrap_or_default();
     let told: Vec<String> = found.iter().take(TOLD).map(ThreadId::to_string).collect();
     let more = if found.len() > TOLD { ", …" } else { "" };

@@ -1,4 +1,4 @@
-//! How far long work is: one line on a terminal's stderr that is written over, and wiped at the end.
+//! The progress of long work: one line on a terminal's stderr that is overwritten, and erased at the end.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 use tracewire_tracefile::TraceFile;
 use tracewire_views::words;
 
-/// How often the line is written. Nobody wants to know of what is done at once.
+/// How often the line is written. Short work has no progress line.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Wipes the terminal's line.
 const WIPE: &str = "\r\x1b[2K";
 
-/// The line; it is wiped when this is dropped. Nothing else may be written to stderr meanwhile.
+/// The line; it is erased when this is dropped. Nothing else may be written to stderr meanwhile.
 #[derive(Debug, Default)]
 pub struct Progress(Option<Running>);
 
 #[derive(Debug)]
 struct Running {
-    /// Held by who writes to the terminal.
+    /// Held by the thread that writes to the terminal.
     terminal: Arc<Mutex<Line>>,
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
-/// What is on the terminal.
+/// The state of the terminal's line.
 #[derive(Debug, Default)]
 pub struct Line {
     is_there: bool,
@@ -37,7 +37,7 @@ pub struct Line {
 
 impl Line {
     fn write(&mut self, text: &str) {
-        // A terminal that is gone is no reason to stop.
+        // An error of the terminal does not stop the work.
         let _ = std::io::stderr().write_all(format!("{WIPE}tracewire: {text}").as_bytes());
         self.is_there = true;
     }
@@ -50,7 +50,7 @@ impl Line {
 }
 
 impl Progress {
-    /// Begins to show what `text` says of the work after so long, where stderr is a terminal.
+    /// Begins to show the text of `text` after this time, if stderr is a terminal.
     pub fn begin(text: impl Fn(Duration) -> String + Send + 'static) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(None);
@@ -94,7 +94,7 @@ impl Progress {
         })
     }
 
-    /// Makes room on the terminal for what is written while the answer is held.
+    /// Clears the line for other output while the returned guard is held.
     pub fn aside(&self) -> Option<MutexGuard<'_, Line>> {
         let mut line = alone(&self.0.as_ref()?.terminal);
         line.wipe();

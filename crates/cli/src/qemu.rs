@@ -1,4 +1,4 @@
-//! `qemu`: QEMU with the plugin that records what the guest executes, or what its tracepoints collect.
+//! `qemu`: QEMU with the plugin that records the guest's execution, or the data of its tracepoints.
 
 mod tracepoints;
 
@@ -218,7 +218,7 @@ fn start(
     command.args(given);
     // SAFETY: prctl is a system call, with no memory of this process.
     unsafe {
-        // QEMU ends as if it were asked to when this program is killed.
+        // When this program is killed, QEMU ends as after a request.
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
             Ok(())

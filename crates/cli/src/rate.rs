@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<RateArgument, String> {
     })
 }
 
-/// What several of them say together. Of two for the same tracepoints the last one counts.
+/// The combination of several. For the same tracepoint the last one counts.
 pub fn together(arguments: &[RateArgument]) -> FrameRates {
     let mut rates = FrameRates::default();
     for RateArgument { rate, of } in arguments {

@@ -1,4 +1,4 @@
-//! What is not recorded, by the names that programs have for it.
+//! Redaction of data by the names in programs.
 
 use anyhow::Context;
 use tracewire_model::Redactions;

@@ -1,4 +1,4 @@
-//! `repair`: a good trace file of all that is whole in a cut or damaged one.
+//! `repair`: writes a valid trace file of the whole parts of a cut or damaged one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,10 +89,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Whether a file was a trace file once: it starts as one, as far as it goes, or has a line of one.
+/// Whether a file was a trace file once: its beginning is that of one, or it has a line of one.
 fn is_trace_file(bytes: &[u8], salvage: &Salvage<'_>) -> bool {
     let start = bytes.get(..HEADER.len()).unwrap_or(bytes);
-    // A size that was found out, definitions that were made up and the number of frames are no lines of the file.
+    // A size that was determined, definitions that were made up and the number of frames are no lines of the file.
     let made_up = |change: &&Change| {
         matches!(
             change,
@@ -105,7 +105,7 @@ fn is_trace_file(bytes: &[u8], salvage: &Salvage<'_>) -> bool {
     (!start.is_empty() && HEADER.starts_with(start)) || known > made_up
 }
 
-/// Says on stderr what was lost, and where.
+/// Prints on stderr what was lost, and where.
 fn tell(bytes: &[u8], salvage: &Salvage<'_>, source: &Path) {
     let mut frames = salvage.frames().peekable();
     let mut before = 0_u64;
@@ -113,7 +113,7 @@ fn tell(bytes: &[u8], salvage: &Salvage<'_>, source: &Path) {
     for (index, change) in changes.iter().enumerate() {
         let mut place = String::new();
         if let Change::BytesLost { offset, .. } = change {
-            // Frames are parts of `bytes`, so that the difference says where they start.
+            // Frames are parts of `bytes`, so the difference is their offset.
             let at = |frame: &&[u8]| (frame.as_ptr().addr() - bytes.as_ptr().addr()) as u64;
             while frames.next_if(|frame| at(frame) < *offset).is_some() {
                 before += 1;

@@ -194,7 +194,7 @@ fn of_execution(source: Source, arguments: &ReportArguments, page: Page) -> anyh
     Ok(Answer::Yes)
 }
 
-/// What a page is called: the name of its file or folder.
+/// The title of a page: the name of its file or directory.
 fn title(run: &Path) -> String {
     if run.as_os_str() == "-" {
         return "standard input".to_owned();
@@ -203,7 +203,7 @@ fn title(run: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The page's file, made beside its name and put there when it is whole.
+/// The page's file, made beside its name and moved there when it is complete.
 struct Page {
     path: PathBuf,
     beside: tempfile::NamedTempFile,

@@ -1,4 +1,4 @@
-//! `rescue`: what a Tracewire that was killed has left in a program.
+//! `rescue`: frames and jumps that a killed Tracewire has left in a program.
 
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
                 count(frames, "frame")
             ));
         }
-        // Only once the frames are safe: their memory goes.
+        // Only when the frames are safe: this frees their memory.
         fail_point!("rescue/written");
         process.clear(orphan).context("giving memory back")?;
         fail_point!("rescue/cleared");
@@ -106,7 +106,7 @@ fn write(orphan: &Orphan, path: &Path) -> anyhow::Result<(u64, Tally)> {
     Ok((number, tally))
 }
 
-/// Says where the frames are that were not in the program, and why some are nowhere.
+/// Prints where the frames are that were not in the program, and why some are lost.
 fn tell(tally: &Tally, file: Option<&FramesFile>) {
     let mut given_up = tally.given_up;
     match file {
@@ -163,7 +163,7 @@ fn lost(frames: u64, reason: &str) {
     }
 }
 
-/// What the file says of itself: what the killed Tracewire last said, and how many frames there are.
+/// The description in the file: the killed Tracewire's last one, with the number of frames.
 fn description(orphan: &Orphan, frames: u64) -> Description {
     let told = Description::parse(orphan.description.clone());
     let mut parts = told.parts();
@@ -188,9 +188,9 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Says what is in no file, before the memory that tells it goes.
+/// Reports to the agent what is in no file, before the memory with the counts is freed.
 fn tell_agent(orphan: &Orphan, tally: &Tally, frames: u64, path: &Path) -> anyhow::Result<()> {
-    // What the killed one had in its own memory is nowhere.
+    // The frames in the killed process's own memory are lost.
     let in_memory = match orphan.file {
         Some(_) => 0,
         None => tally.taken,

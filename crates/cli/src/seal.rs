@@ -41,7 +41,7 @@ pub fn seal(arguments: &SealArguments) -> anyhow::Result<Answer> {
     Ok(answer)
 }
 
-/// Gives whether the file has a checksum now.
+/// Returns whether the file has a checksum now.
 fn seal_one(path: &Path) -> anyhow::Result<bool> {
     let shown = path.display();
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) || path == "-" {

@@ -1,4 +1,4 @@
-//! Processes that `record` is to attach to, by what they are.
+//! Processes that `record` attaches to, selected by their properties.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ impl SelectionArguments {
         !self.selection().is_empty()
     }
 
-    /// What is to be selected.
+    /// The selection of processes.
     pub fn selection(&self) -> ProcessSelection {
         let mut selection = ProcessSelection::default();
         for name in &self.name {

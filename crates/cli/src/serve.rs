@@ -1,4 +1,4 @@
-//! `serve`: a trace file or an execution trace to GDB.
+//! `serve`: serves a trace file or an execution trace to GDB.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ fn hexadecimal(text: &str) -> Result<u64, String> {
     u64::from_str_radix(digits, 16).map_err(|_| "expected a hexadecimal number".to_owned())
 }
 
-/// What is served.
+/// The served file.
 enum Served {
     Saved(Box<SavedTrace>),
     Recorded(Box<Recorded>, PathBuf),
@@ -72,7 +72,7 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
     let listener = listener(arguments)?;
     let token = arguments.clients.token()?;
     let file = arguments.file.display();
-    // GDB may come while a large trace is indexed.
+    // GDB may connect while a large trace is indexed.
     let waits = || {
         if !listener.is_stdio() {
             message!(

@@ -1,4 +1,4 @@
-//! A run of several processes: a folder with a trace file for each, looked at as a whole.
+//! A run of several processes: a directory with a trace file for each, shown as a whole.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -69,7 +69,7 @@ pub fn info(arguments: &InfoArguments, parts: &[Part]) -> anyhow::Result<Answer>
     Ok(Answer::Yes)
 }
 
-/// `show` of a run: the frames of all its processes by time, and what they have counted together.
+/// `show` of a run: the frames of all its processes by time, and their common counts.
 pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer> {
     for (name, given) in [
         ("--frame", arguments.frame.is_some()),

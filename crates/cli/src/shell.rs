@@ -1,4 +1,4 @@
-//! `completions` and `man`: what a shell and `man` know of the program.
+//! `completions` and `man`: the program's interface for a shell and `man`.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use crate::Answer;
 use crate::arguments::Arguments;
 
-/// Names of the program for `-t` and `list`, which only it can tell; for all else the script's own function.
+/// Completes names of the program for `-t` and `list` by calling it; for all else the script's own function is used.
 const BASH_NAMES: &str = r#"
 _tracewire_names() {
     local IFS=$'\n'

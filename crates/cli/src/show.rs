@@ -112,7 +112,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
             for frame in numbers
                 .iter()
                 .filter_map(|number| viewer.file().frame(*number))
-                // One that is asked for by its number is shown, whatever it is to a span.
+                // A frame that is requested by its number is shown, with any role in a span.
                 .filter(|frame| range.single || viewer.is_listed(*frame))
             {
                 write_json(&mut text, &viewer.view(frame))?;
@@ -195,7 +195,7 @@ pub fn report_skipped<'t>(
     }
 }
 
-/// Writes the stacks of frames, each once and how many frames have it, and gives how many stacks there were.
+/// Writes the stacks of frames, each once with its number of frames. Returns the number of stacks.
 fn write_folded<'a>(
     output: &mut impl Write,
     file: &'a TraceFile,
@@ -230,7 +230,7 @@ fn write_folded<'a>(
     Ok(counts.len() as u64)
 }
 
-/// Writes frames as tables, and gives how many there were.
+/// Writes frames as tables. Returns the number of frames.
 pub fn write_table<'a>(
     output: &mut impl Write,
     file: &'a TraceFile,
@@ -276,8 +276,7 @@ pub fn write_aggregates(
     Ok(())
 }
 
-/// What the tables' times count from: the start of the run where the frames' clock is the status line's, else the
-/// first frame's time.
+/// The origin of the tables' times: the start of the run if the status line has the frames' clock, else the first frame's time.
 pub fn origin(file: &TraceFile) -> Option<u64> {
     let first = file.frames().find_map(|frame| frame.timestamp())?;
     let start = file

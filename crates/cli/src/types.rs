@@ -60,7 +60,7 @@ impl LimitArguments {
     }
 }
 
-/// Where a user has rules of their own.
+/// The path of a user's own rules.
 fn own_file() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let config = match set("XDG_CONFIG_HOME") {

@@ -1,5 +1,5 @@
-//! Who can be a client of `gdbserver`, `serve` and `proxy`: a peer that speaks the protocol from its first byte on; without a
-//! host, one of this machine; at a Unix socket, its owner and root; with `--auth`, who knows the token.
+//! Which clients `gdbserver`, `serve` and `proxy` accept. A peer must speak the protocol from its first byte on. Without a host it
+//! must be on this machine, at a Unix socket it must be the owner or root, and with `--auth` it must send the token.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -36,7 +36,7 @@ fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A server that is killed when the test ends, and where it says that it listens.
+/// A server that is killed when the test ends, and the address that it prints.
 struct Listening {
     child: Child,
     at: String,
@@ -79,7 +79,7 @@ impl Drop for Listening {
     }
 }
 
-/// What comes back until the server closes the connection.
+/// The server's output until it closes the connection.
 fn answer(at: &str, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -109,7 +109,7 @@ fn stub(program: &Path, address: &str) -> Listening {
     Listening::start(command.args(["gdbserver", address]).arg(program))
 }
 
-/// The addresses that somebody listens at on a port, as the kernel has them.
+/// The listening addresses on a port, from the kernel.
 fn listened_to(port: &str) -> Vec<String> {
     let port = format!("{:04X}", port.parse::<u16>().unwrap());
     let mut addresses = Vec::new();
@@ -154,7 +154,7 @@ fn without_a_host_this_machine_alone_is_listened_to() {
     assert_eq!(listened_to(&port), ["00000000"]);
 }
 
-/// What a web page can have a browser send: a request whose body holds packets.
+/// A web page can make a browser send this: a request whose body contains packets.
 #[test]
 fn packets_in_an_http_request_are_not_obeyed() {
     let folder = tempfile::tempdir().unwrap();
@@ -206,7 +206,7 @@ fn packets_in_an_http_request_are_not_obeyed() {
         assert!(server.connect().ask("qSupported").contains("PacketSize="));
         assert!(!made.exists());
     }
-    // The same packets by a client that speaks the protocol do what they say.
+    // The same packets by a client that speaks the protocol have their effect.
     let server =
         Listening::start(Command::new(TRACEWIRE).args(["gdbserver", "--multi", "127.0.0.1:0"]));
     let mut client = server.connect();
@@ -270,7 +270,7 @@ fn a_unix_socket_is_for_its_owner_alone() {
             Some("PATH") => path.as_os_str(),
             _ => *word,
         });
-        // What a server that was killed has left is in nobody's way.
+        // The socket of a server that was killed does not prevent a new one.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let server = Listening::start(Command::new(TRACEWIRE).args(arguments));
         assert_eq!(server.at, path.to_str().unwrap());
@@ -350,7 +350,7 @@ fn a_token_is_asked_for_before_anything_else() {
     let token = std::fs::read_to_string(&file).unwrap();
     let auth = |token: &str| format!("qRcmd,{}", hex(&format!("auth {token}")));
 
-    // One that is let in starts a run that goes on without it.
+    // A client that is accepted starts a run that goes on without it.
     let mut client = server.connect();
     assert!(
         client
@@ -502,7 +502,7 @@ fn a_token_is_asked_for_a_stub_too() {
     assert_eq!(reply.len(), 8, "{reply}");
 }
 
-/// A program and what is seen of it, by a user who has no privilege and can get none.
+/// Records and shows a program as a user who has no privilege and can get none.
 #[test]
 fn no_privilege_is_needed_to_record() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Programs with attributes that a tracer meets rarely: filtered system calls, limits, namespaces, other users, small stacks,
-//! blocked signals. Each is recorded from its start, attached to and let go, and attached to by a Tracewire that is killed and
-//! whose jumps are then taken out, by jumps and by traps. The program checks itself (`programs/attributes.c`): it is as it would
-//! be alone, or the place is refused with the reason.
+//! blocked signals. Each is recorded from its start, and attached to and detached from. It is also attached to by a Tracewire that
+//! is killed and whose jumps are then removed. All is done by jumps and by traps. The program checks itself
+//! (`programs/attributes.c`): it runs as it would alone, or the place is refused with the reason.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -18,10 +18,10 @@ const ATTRIBUTES: usize = 39;
 /// How often a program calls that is recorded from its start.
 const CALLS: u64 = 500;
 
-/// How long a program may take for anything. On a busy machine it takes a second.
+/// How long a program may take for any step. On a busy machine it takes a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What serves the tracepoint: a jump where there can be one, or a trap.
+/// How the tracepoint is served: by a jump if possible, or by a trap.
 const MECHANISMS: [(&str, &[&str]); 2] = [("default", &[]), ("trap", &["--mechanism", "trap"])];
 
 struct Built {
@@ -47,7 +47,7 @@ fn built() -> &'static Built {
     &BUILT
 }
 
-/// What the program and the test share.
+/// The state that the program and the test share.
 struct Shared {
     path: PathBuf,
     file: File,
@@ -109,7 +109,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A program that calls until it is told to end.
+/// A program that makes calls until it is told to end.
 struct Running {
     child: Child,
     shared: Shared,
@@ -153,8 +153,8 @@ impl Running {
         assert_right(&output, what);
     }
 
-    /// Whether the trap that a killed tracer left has ended it; it goes on where the tracer was just stepping over the
-    /// instruction in its place.
+    /// Whether the trap that a killed tracer left has ended it. It goes on if the tracer was just stepping over the instruction in
+    /// place.
     fn was_trapped(&mut self, what: &str) -> bool {
         const SIGTRAP: i32 = 5;
         let before = self.shared.calls();
@@ -162,7 +162,7 @@ impl Running {
             let goes_on = || (self.shared.calls() > before + 20).then_some(None);
             (self.child.try_wait().expect("waited").map(Some)).or_else(goes_on)
         });
-        // A namespace's first process is waited for by one of ours, which says it as a shell does.
+        // The first process of a namespace is waited for by a helper process, which reports it as a shell does.
         status.is_some_and(|status| {
             let trapped = [status.signal(), status.code().map(|code| code - 128)];
             assert!(trapped.contains(&Some(SIGTRAP)), "{what}: {status}");
@@ -193,7 +193,7 @@ fn tracewire(words: &[&str]) -> Command {
     command
 }
 
-/// Where nothing can be put at the place, this says why. Nothing has been written then.
+/// Whether the message explains why no tracepoint can be at the place. Nothing has been written then.
 fn is_refused(said: &str) -> bool {
     said.contains("no tracepoint can be put at") || said.contains("is refused")
 }
@@ -244,7 +244,7 @@ fn started(attribute: &str, mechanism: &str, options: &[&str]) {
     assert_eq!(frames(&file), if is_child { 0 } else { CALLS }, "{what}");
 }
 
-/// Attached to and let go after some calls; whether tracepoints are allowed.
+/// Attaches, and detaches after some calls. Returns whether tracepoints are allowed.
 fn attached(program: &Running, name: &str, options: &[&str]) -> bool {
     let file = format!("{name}.tf");
     let mut recorder = tracewire(&["record", "-t", "site : total"])

@@ -1,5 +1,5 @@
-//! Circular buffers that programs fill as fast as they can: the newest frames are kept, without a gap but those that are counted,
-//! whatever a thread was doing when it lost the cpu or left a hit by `siglongjmp`.
+//! Circular buffers that programs fill as fast as they can: the newest frames are kept, without a gap except for counted ones, even
+//! if a thread lost the cpu in a hit or left it by `siglongjmp`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ struct Own {
     done: u64,
 }
 
-/// What a run has left.
+/// The results of a run.
 struct Run {
     /// By thread.
     own: BTreeMap<u64, Own>,
@@ -144,8 +144,8 @@ impl Run {
         self.kept.values().map(|numbers| numbers.len() as u64).sum()
     }
 
-    /// The newest are there: what is missing behind the first one that was kept, in any thread, was counted. Only hits that their
-    /// thread left have no frame besides.
+    /// The newest frames are there: in each thread, those missing after the first kept one were counted. Apart from these only hits
+    /// that their thread left have no frame.
     fn newest_are_there(&self) {
         let (missing, counted) = (self.missing(), self.lost + self.left);
         assert!(missing <= counted, "{missing} of {counted}: {}", self.said);
@@ -227,8 +227,8 @@ fn a_buffer_larger_than_the_rings_keeps_the_newest() {
     }
 }
 
-/// A linear buffer has its frames in order, so that it waits for a hit that was left. It does not do so for ever, though the next
-/// signal takes the thread out of the wait, and again.
+/// A linear buffer has its frames in order, so it waits for a hit that was abandoned. The wait has a limit, even if signals
+/// interrupt the waiting thread again and again.
 #[test]
 fn a_thread_that_signals_take_out_of_a_wait_comes_to_its_end() {
     let run = record(1, 200_000, None, &["leave"]);

@@ -20,11 +20,11 @@ fn created(status: &str) -> u64 {
     u64::from_str_radix(digits, 16).unwrap()
 }
 
-/// One of four kinds; what stays open of it.
+/// Makes one of four kinds. Returns its open connection.
 fn bad_client(port: u16, number: usize) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     match number % 4 {
-        // Says nothing.
+        // Sends nothing.
         0 => Some(stream),
         // Is slow with a packet that it never ends.
         1 => {
@@ -33,7 +33,7 @@ fn bad_client(port: u16, number: usize) -> Option<TcpStream> {
             }
             Some(stream)
         }
-        // Floods, with what is no packet, until it is thrown out.
+        // Sends data that is no packet, until it is disconnected.
         2 => {
             while stream.write_all(&[b'A'; 4096]).is_ok() {}
             None
@@ -59,7 +59,7 @@ fn a_hundred_bad_clients_disturb_neither_the_program_nor_its_trace() {
     let process = server.process.unwrap();
     let code = memory(process, tick, 16).unwrap();
 
-    // A trace run that goes on without a client.
+    // A trace run that continues without a client.
     let mut client = server.connect();
     for packet in [
         "QTinit",
@@ -84,10 +84,10 @@ fn a_hundred_bad_clients_disturb_neither_the_program_nor_its_trace() {
             open.push(client.join().unwrap());
         }
     });
-    // It has not been stopped for any of them, half of which are still there.
+    // It was not stopped for any of them, half of which are still connected.
     runs(process, ticks, 50);
 
-    // A debugger comes by them. It has the program stand, and finds the run.
+    // A debugger connects. It stops the program, and finds the run.
     let mut client = server.connect();
     let before = created(&client.ask("qTStatus"));
     assert!(before >= 100, "{before}");
@@ -105,7 +105,7 @@ fn a_hundred_bad_clients_disturb_neither_the_program_nor_its_trace() {
     }
     drop(client);
 
-    // The next one finds the program standing, and the run as it was.
+    // The next one finds the program stopped, and the run as it was.
     let mut client: Client = server.connect();
     assert_eq!(created(&client.ask("qTStatus")), before);
     assert_eq!(client.ask("QTFrame:0"), "F0T1");
@@ -116,7 +116,7 @@ fn a_hundred_bad_clients_disturb_neither_the_program_nor_its_trace() {
     assert_eq!(client.ask("QTStop"), "OK");
     assert_eq!(client.ask("D"), "OK");
     drop(open);
-    // It is as if nobody had ever been there. The server, as gdbserver, waits for the program that it has started.
+    // No trace of the clients is left. The server, as gdbserver, waits for the program that it has started.
     runs(process, ticks, 50);
     assert_eq!(memory(process, tick, 16).unwrap(), code);
     let _ = Command::new("kill").arg(process.to_string()).status();

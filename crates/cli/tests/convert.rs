@@ -42,7 +42,7 @@ fn there_and_back_again() {
     assert_eq!(done(folder.path(), &["check", "back.tf"]), "");
 }
 
-/// What GDB's own tests have, what is cut and what is damaged, too.
+/// The files of GDB's own tests, also cut and damaged ones.
 #[test]
 fn any_file_comes_back_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -86,7 +86,7 @@ fn every_format_by_name() {
     ] {
         let out = name.split('/').next().unwrap_or(name);
         done(folder.path(), &["convert", &sample(), out]);
-        // Over what is there already, too.
+        // Existing output is replaced, too.
         done(folder.path(), &["convert", &sample(), out]);
         let text = fs::read(folder.path().join(name)).expect("written");
         assert!(text.starts_with(start.as_bytes()), "{name}");
@@ -169,7 +169,7 @@ fn options_stand_anywhere_among_the_files() {
     );
 }
 
-/// A column that stays empty has a reason, which is told as `find --where` tells it.
+/// A column that stays empty has a reason, which is reported as by `find --where`.
 #[test]
 fn a_column_of_nothing_is_not_silent() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,8 +1,8 @@
-//! GDB is killed while the program runs: the program runs on, and its trace run goes on or ends as GDB has said
-//! (`set disconnected-tracing`).
+//! GDB is killed while the program runs: the program runs on, and its trace run goes on or ends as GDB has requested (`set
+//! disconnected-tracing`).
 //!
-//! `TRACEWIRE_DISCONNECT_TIMES` says how often, `TRACEWIRE_DISCONNECT_SEED` what the moments are made from
-//! (`cargo xtask torture disconnect`).
+//! `TRACEWIRE_DISCONNECT_TIMES` is the number of kills, `TRACEWIRE_DISCONNECT_SEED` the seed of the moments (`cargo xtask torture
+//! disconnect`).
 
 use std::io::Write;
 use std::path::Path;
@@ -16,7 +16,7 @@ use wire::{Server, address, build, counter, runs};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
-/// How long GDB may take to let the program run.
+/// How long GDB may take to resume the program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The most ticks of the program (of half a millisecond and more) before GDB is killed.
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// What GDB is doing when it is killed.
+/// GDB's activity when it is killed.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     non_stop: bool,
@@ -64,7 +64,7 @@ impl Round {
         }
     }
 
-    /// GDB, which lets the program run. In non-stop mode it asks for something all the time.
+    /// GDB, which resumes the program. In non-stop mode it sends requests all the time.
     fn gdb(self, program: &Path, server: &Server) -> Child {
         let mut gdb = Command::new("gdb");
         gdb.args(["-nx", "-q"]).args([
@@ -256,7 +256,7 @@ fn a_program_that_was_attached_to_once_runs_on_without_the_server() {
     }
 }
 
-/// With `--once` what the server has started ends with it.
+/// With `--once` the program that the server has started ends with it.
 #[test]
 fn a_program_that_was_started_for_once_ends_with_the_server() {
     let fixture = Fixture::new();

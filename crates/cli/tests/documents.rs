@@ -1,5 +1,5 @@
-//! README.md and the pages of `docs/guide` are true: their files are written, their commands are run, and the output is
-//! compared with what the page shows.
+//! README.md and the pages of `docs/guide` are true: their files are written, their commands are run, and the output is compared
+//! with the page.
 //!
 //! The blocks of a page run in order, in one directory that holds nothing else:
 //!
@@ -8,8 +8,8 @@
 //!   `(gdb) COMMAND` are commands to the GDB that the line before started.
 //! - `<!-- run: COMMAND -->` runs without being shown, for what a reader has already. `$REPOSITORY` is the checkout.
 //!
-//! A line `...` stands for any lines. Addresses, times, sizes in KiB, offsets, threads, cpus, process numbers and ports differ from run to run,
-//! so they are left out of the comparison. `TRACEWIRE_DOCUMENTS=write` writes the output of this run into the pages.
+//! A line `...` matches any lines. Addresses, times, sizes in KiB, offsets, threads, cpus, process numbers and ports differ from
+//! run to run, so they are left out of the comparison. `TRACEWIRE_DOCUMENTS=write` writes the output of this run into the pages.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use tracewire_test_support::{assert_clean_but, is_static_data, is_unreadable, qe
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
-/// What separates the output of two commands.
+/// The separator between the output of two commands.
 const SEPARATOR: &str = "\u{1}next command\u{1}";
 
 /// The port that pages use.
@@ -52,7 +52,7 @@ struct Shown {
     command: Vec<String>,
     /// The commands to GDB.
     gdb: Vec<String>,
-    /// What the page shows after it, prompts of GDB included.
+    /// The expected output, with prompts of GDB.
     output: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Shown {
             .strip_suffix(" &")
             .filter(|shell| shell.starts_with("tracewire "))
         {
-            // Its first line says that it listens.
+            // Its first line reports that it listens.
             return format!(
                 "mkfifo listens; {server} >listens 2>&1 & exec {{listens}}<listens; rm listens; read -r line <&$listens; echo \"$line\"\n\
                  cat <&$listens >/dev/null & exec {{listens}}<&-"
@@ -146,7 +146,7 @@ fn session(body: &[&str]) -> Vec<Shown> {
             last.output.push((*line).to_owned());
         }
     }
-    // A blank line may stand between commands.
+    // There may be a blank line between commands.
     for command in &mut commands {
         while command.output.last().is_some_and(String::is_empty) {
             command.output.pop();
@@ -155,12 +155,12 @@ fn session(body: &[&str]) -> Vec<Shown> {
     commands
 }
 
-/// A port that no other test takes meanwhile: the system gives none below 32768 to who asks for any, as most tests do.
+/// A port that no other test takes meanwhile: the system assigns none below 32768, which most tests use.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
         let taken = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Another run of the tests begins elsewhere.
+        // Another run of the tests begins at another port.
         let begin = (std::process::id() as u16).wrapping_mul(64);
         let port = 16384 + begin.wrapping_add(taken) % 16384;
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
@@ -190,7 +190,7 @@ fn outputs(folder: &Path, parts: &[Part]) -> Vec<String> {
             }
         }
     }
-    // What a page has left in the background ends with it.
+    // Background processes of a page end with it.
     writeln!(
         script,
         "echo '{SEPARATOR}'\nkill $(jobs -p) 2>/dev/null\nwait"
@@ -221,7 +221,7 @@ fn outputs(folder: &Path, parts: &[Part]) -> Vec<String> {
         .collect()
 }
 
-/// A command's output as a page shows it: with GDB's prompts, and without the commands that GDB's own commands are made of.
+/// A command's output as a page shows it: with GDB's prompts, and without the echo of commands.
 fn as_shown(output: &str, gdb: &[String]) -> Vec<String> {
     let mut commands = gdb.iter();
     let mut next = commands.next();
@@ -280,7 +280,7 @@ fn bare(word: &str) -> &str {
     word.trim_matches(|c: char| "(),.;:[]{}<>=\"".contains(c))
 }
 
-/// Whether a command's output is what a page shows.
+/// Whether a command's output matches the page.
 fn agrees(shown: &[String], output: &[String]) -> bool {
     let Some((first, rest)) = shown.split_first() else {
         return output.is_empty();
@@ -293,7 +293,7 @@ fn agrees(shown: &[String], output: &[String]) -> bool {
     })
 }
 
-/// Whether two rows of a table of frames differ in time, thread and cpu alone.
+/// Whether two rows of a table of frames differ only in time, thread and cpu.
 fn is_same_row(one: &str, other: &str) -> bool {
     let row = |line: &str| {
         let line = normal(line);
@@ -315,8 +315,8 @@ fn is_same_row(one: &str, other: &str) -> bool {
     row(one).is_some_and(|one| Some(one) == row(other))
 }
 
-/// Fails the test where `check` has anything to say of a trace file that a page's commands have made, but that a value could not
-/// be read or that GDB reads no static trace data: pages show both.
+/// Fails the test if `check` reports something about a trace file of a page, except that a value could not be read or that GDB
+/// reads no static trace data: pages show both.
 fn assert_recorded_clean(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -7,7 +7,7 @@ use tracewire_tracefile::TraceFile;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
-/// What the log of the program says of the calls that a condition selects.
+/// The calls that a condition selects, by the program's log.
 struct Case {
     condition: &'static str,
     selects: fn(index: i64) -> bool,
@@ -73,7 +73,7 @@ fn a_condition_on_a_floating_point_argument_selects_what_the_program_compares() 
             assert_eq!(indices, wanted, "{about}");
             tracewire_test_support::assert_clean(&path);
         }
-        // Whatever the condition was compiled to, GDB has the user's words.
+        // GDB has the user's condition, not the compiled one.
         let gdb = Command::new("gdb")
             .args(["-nx", "-batch", "-ex", "set confirm off", "-ex"])
             .arg(format!("target tfile {}", path.display()))

@@ -25,7 +25,7 @@ fn build(folder: &Path, source: impl AsRef<Path>) -> PathBuf {
     program
 }
 
-/// Connects GDB to the program through a pipe and gives it commands: what it said, and what went to the error stream.
+/// Connects GDB to the program through a pipe and sends it commands. Returns its output, and the error stream.
 fn session(folder: &Path, program: &Path, options: &str, commands: &[&str]) -> (String, String) {
     let connect = format!(
         "target remote | {TRACEWIRE} gdbserver --once {options} - {}",
@@ -214,7 +214,7 @@ fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
         "detach",
     ]);
     assert_in_order(&said, &["Breakpoint 1, main", "Tracepoint 2", "detached"]);
-    // The run ends by itself while nobody looks. A client that comes too early lets it go on.
+    // The run ends by itself without a client. A client that connects too early lets it go on.
     let look = "python status = gdb.execute('tstatus', to_string=True); print(status); \
                 gdb.execute('detach' if 'running' in status else 'disconnect')";
     let mut said = gdb(&[look]);
@@ -229,7 +229,7 @@ fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
         &["Trace stopped by tracepoint 2", "Collected 20 trace frames"],
     );
     let said = gdb(&["tfind 19", "tfind 20", "tfind none", "kill"]);
-    // This GDB has given the tracepoint a number of its own.
+    // This GDB has given the tracepoint another number.
     assert_in_order(&said, &["Found trace frame 19, tracepoint 1", "killed"]);
     assert!(server.wait().unwrap().success());
 }

@@ -1,5 +1,5 @@
-//! Frames of `tracewire gdbserver` keep the registers that were asked for, to real GDB: the others are unavailable, the buffer
-//! holds as many more frames, and what is saved is a file that GDB and Tracewire open.
+//! Frames of `tracewire gdbserver` keep only the requested registers: for real GDB the others are unavailable, the buffer holds
+//! more frames, and the saved file opens in GDB and Tracewire.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ fn build(folder: &Path, optimised: &str) -> PathBuf {
     program
 }
 
-/// Has GDB execute commands: what it says.
+/// Makes GDB execute commands. Returns its output.
 fn gdb(folder: &Path, commands: &[&str]) -> String {
     let mut gdb = Command::new("gdb");
     gdb.current_dir(folder).args(["-nx", "-batch"]);
@@ -205,7 +205,7 @@ fn what_gdb_and_the_server_save_is_opened_by_both() {
             let shown = String::from_utf8_lossy(&output.stdout).into_owned();
             assert_in_order(&shown, &["index = 3", "message->length = 5"]);
         }
-        // The server's blocks end behind the last register that is collected, `rip`.
+        // The server's blocks end after the last register that is collected, `rip`.
         let file = TraceFile::open(folder.path().join("server.tf")).unwrap();
         assert_eq!(file.register_block_size(), Some(17 * 8));
     }

@@ -1,5 +1,5 @@
-//! Packets in any order to a live process: the server answers each, and the process lives on as if nobody had been
-//! there. `cargo xtask torture session` does it ten thousand times.
+//! Packets in any order to a live process: the server answers each, and the process then runs on unchanged. `cargo xtask torture
+//! session` does it ten thousand times.
 
 use std::io;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn runs_a_program(payload: &[u8]) -> bool {
     payload.starts_with(b"vCont;") || matches!(payload, b"c" | b"s")
 }
 
-/// Sends packets until the choices are used up. What lets the process run is broken off after a moment.
+/// Sends packets until the choices are used up. Runs of the process are interrupted after a moment.
 fn talk(client: &mut Client, choices: &mut Choices<'_>, places: &Places) -> io::Result<()> {
     while !choices.is_empty() {
         let payload = choices.packet(places);

@@ -1,7 +1,6 @@
-//! `docs/formats/packets.md` is true: its tables are played against live, saved and replayed sessions, and against
-//! gdbserver.
+//! `docs/formats/packets.md` is true: its tables are run against live, saved and replayed sessions, and against gdbserver.
 //!
-//! `TRACEWIRE_PACKET_TABLE=write` has the answers written into the page, for somebody to read over what has changed.
+//! `TRACEWIRE_PACKET_TABLE=write` writes the answers into the page, for a review of the changes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -106,7 +105,7 @@ impl Fixture {
         self.folder.path().join("execution.trace")
     }
 
-    /// What the program does, as QEMU4V would have it.
+    /// The program's execution, in the format of QEMU4V.
     fn execution_text(&self) -> String {
         let (tick, done, counter) = (
             self.symbols["tick"],
@@ -193,7 +192,7 @@ impl Fixture {
         }
     }
 
-    /// A text with the addresses that its names stand for.
+    /// A text with its names replaced by addresses.
     fn resolved(&self, text: &str) -> String {
         let mut resolved = String::new();
         let mut rest = text;
@@ -229,7 +228,7 @@ impl Fixture {
             return "*refused*".to_owned();
         }
         let mut text = shown(reply);
-        // Where the mistake is and in which packet is no news.
+        // The place of the error and the packet are left out.
         if text.starts_with("E.")
             && let Some((what, _)) = text.split_once(" at byte ")
         {
@@ -244,7 +243,7 @@ impl Fixture {
             text = text.replace(&format!("{value:016x}"), &format!("0000000000{{{name}}}"));
             text = text.replace(&format!("{value:x}"), &format!("{{{name}}}"));
         }
-        // How large frames are is not what the page is about.
+        // The size of frames is not documented on the page.
         if text.starts_with('V')
             && let Some((hits, _)) = text.rsplit_once(':')
         {
@@ -297,7 +296,7 @@ impl Fixture {
         }
     }
 
-    /// What comes of all rows, of each section with a server of its own.
+    /// The results of all rows, of each section with a separate server.
     fn play_all(&self, kind: Kind, rows: &[Row]) -> Vec<Option<String>> {
         let mut answers = Vec::new();
         for section in rows.chunk_by(|one, next| one.section == next.section) {
@@ -310,7 +309,7 @@ impl Fixture {
         answers
     }
 
-    /// What comes of a row; none where nothing is sent.
+    /// The answer of a row; `None` if nothing is sent.
     fn play(
         &self,
         kind: Kind,
@@ -352,7 +351,7 @@ fn shown(reply: &str) -> String {
     reply.replace('\n', "\\n").replace('|', "\\p")
 }
 
-/// Whether a text is as a pattern with `*` for anything says.
+/// Whether a text matches a pattern in which `*` is any text.
 fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {
@@ -383,7 +382,7 @@ struct Row {
     /// Which line of the page.
     line: usize,
     step: Step,
-    /// What is answered, kind by kind.
+    /// The answers, by kind.
     cells: Vec<String>,
 }
 
@@ -478,7 +477,7 @@ fn every_packet_is_answered_as_the_page_says() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// The packets that this project knows of the family are all on the page.
+/// The page has all packets of the family that this project supports.
 #[test]
 fn no_packet_is_missing_on_the_page() {
     let text = std::fs::read_to_string(page()).unwrap();

@@ -1,4 +1,4 @@
-//! What holds a program's memory is for its owner alone, and nothing is written through a link, or believed of a file, that
+//! Files with a program's memory are accessible only to their owner. Tracewire writes through no link, and trusts no file, that
 //! another user can have put there.
 
 use std::io::{BufRead, BufReader};
@@ -139,7 +139,7 @@ fn a_link_in_a_folder_of_all_is_not_followed() {
             assert!(!folder.join("nothing").exists(), "{words}");
         }
     }
-    // In a folder of one's own it is the way to the file.
+    // In the user's own directory the link is followed.
     std::fs::set_permissions(&all, std::fs::Permissions::from_mode(0o755)).unwrap();
     let output = tracewire(folder, "convert sample.tf all/link --to jsonl");
     assert!(output.status.success(), "{}", said(&output));
@@ -167,7 +167,7 @@ fn an_index_of_another_user_is_not_believed() {
     let output = tracewire(folder, words);
     assert!(output.status.success(), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("instructions     2"));
-    // Ours is in our cache, and theirs is as it was.
+    // Our index is in our cache, and theirs is unchanged.
     assert_eq!(std::fs::read(&index).unwrap(), before);
     assert_eq!(std::fs::metadata(&index).unwrap().uid(), NOBODY);
     let cached: Vec<_> = std::fs::read_dir(folder.join("cache/tracewire"))

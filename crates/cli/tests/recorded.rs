@@ -1,4 +1,4 @@
-//! Recorded executions on the command line: `show`, `collect` and `serve` against the independent logs of real programs.
+//! Recorded executions on the command line: `show`, `collect` and `serve` compared with independent logs of real programs.
 
 #[path = "../../target-replay/tests/support/mod.rs"]
 mod support;
@@ -38,7 +38,7 @@ fn symbol(machine: &str, name: &str) -> u64 {
     file.symbol_by_name(name).unwrap().address()
 }
 
-/// A number of 32 bits in memory at an instant, as the log tells.
+/// A number of 32 bits in memory at an instant, from the log.
 fn number(machine: &Machine, log: &Log, instant: u64, address: u64) -> u64 {
     let memory = &log.0[instant as usize].memory;
     let bytes: Vec<u8> = (address..address + 4).map(|at| memory[&at]).collect();
@@ -301,7 +301,7 @@ fn memory_is_named_as_in_the_program() {
     assert!(entered.as_u64() > Some(1) && entered.as_u64() <= all.as_u64());
 }
 
-/// What the trace has not told of a register is not made up.
+/// A register that the trace does not show is unavailable.
 #[test]
 fn registers_that_are_not_known_are_unavailable() {
     let folder = tempfile::tempdir().unwrap();
@@ -371,8 +371,8 @@ fn without_memory(name: &str, folder: &Path) -> (std::path::PathBuf, std::path::
     (elf, trace)
 }
 
-/// Where a trace reports no accesses, nobody knows what the program wrote: neither `show` nor `collect` nor a debugger
-/// takes the file's initial value for it. What it cannot write is known.
+/// If a trace has no accesses, the program's writes are unknown: neither `show` nor `collect` nor a debugger uses the file's
+/// initial value. Read-only memory is known.
 #[test]
 fn without_accesses_writable_memory_is_unavailable() {
     let folder = tempfile::tempdir().unwrap();
@@ -479,7 +479,7 @@ fn without_accesses_writable_memory_is_unavailable() {
     }
 }
 
-/// GDB makes a variable under any name; that one means nothing here is said, in a session and by `collect`.
+/// GDB accepts a variable with any name; that one has no meaning here is reported, in a session and by `collect`.
 #[test]
 fn a_variable_with_a_meaning_elsewhere_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `report`: its page has what `show --json` has, whatever the traced program's names and values are.
+//! `report`: its page has the contents of `show --json`, for any names and values of the traced program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +45,7 @@ impl Shop {
             .unwrap()
     }
 
-    /// What it prints.
+    /// Its output.
     fn tracewire(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -152,7 +152,7 @@ fn hits(data: &Value) -> Vec<Value> {
     (0..count).map(hit).collect()
 }
 
-/// What a page has of a hit of `show --json`.
+/// The page's form of a hit of `show --json`.
 fn as_in_page(shown: &Value) -> Value {
     let mut hit = json!({
         "time_ns": shown["time_ns"].as_u64().or_else(|| Some(shown["time_us"].as_u64()? * 1000)),

@@ -1,4 +1,4 @@
-//! `tracewire serve` to real GDB over its standard input and output, and `tracewire packets` of what both wrote.
+//! `tracewire serve` with real GDB over its standard input and output, and `tracewire packets` on the logs of both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,7 +42,7 @@ fn gdb_looks_at_a_trace_through_a_pipe() {
     assert!(said.contains("Found trace frame 6"), "{said}");
     assert!(said.contains("\"beta\""), "{said}");
 
-    // Both logs tell the same session.
+    // Both logs have the same session.
     let of_gdb = folder.path().join("of-gdb");
     std::fs::write(&of_gdb, &output.stderr).unwrap();
     let meanings = |path: &Path| {
@@ -109,7 +109,7 @@ fn a_log_without_packets_and_a_file_that_is_none_are_told() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A trace that comes slowly: a pipe, of which the first half is there and the second one not yet.
+/// A trace that comes slowly: a pipe, with only the first half written.
 struct Slow {
     path: PathBuf,
     writer: std::fs::File,
@@ -235,7 +235,7 @@ fn gdb_waits_while_a_trace_is_indexed() {
     }
 }
 
-/// A server that serves for ever, ended with the test.
+/// A server without an end of its own, which is killed with the test.
 struct Server(std::process::Child);
 
 impl Drop for Server {

@@ -1,5 +1,5 @@
-//! One whole session of stock GDB with tracepoints, against `tracewire gdbserver` and against gdbserver: what GDB says is
-//! the same line by line, but for what is better, and the frames are the same.
+//! One whole session of stock GDB with tracepoints, against `tracewire gdbserver` and against gdbserver: GDB's output is the same
+//! line by line, except where ours is better, and the frames are the same.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +10,8 @@ use tracewire_tracefile::{Block, TraceFile};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
-/// Runs the session in a folder, with a server that has gdbserver's command line and commands behind those of the
-/// script: what GDB said, and what went to the error stream.
+/// Runs the session in a directory, with a server that has gdbserver's command line, and further commands after those of the
+/// script. Returns GDB's output, and the error stream.
 fn session(folder: &Path, server: &str, more: &str) -> (String, String) {
     std::fs::copy(sample("sample"), folder.join("sample")).unwrap();
     let script = std::fs::read_to_string(sample("session.gdb"))
@@ -30,7 +30,7 @@ fn session(folder: &Path, server: &str, more: &str) -> (String, String) {
     )
 }
 
-/// The lines of a transcript, without what is of another run or of the server's own words.
+/// The lines of a transcript, without the parts that differ between runs or servers.
 fn lines(said: &str) -> Vec<String> {
     said.lines()
         .filter(|line| {
@@ -58,7 +58,7 @@ fn lines(said: &str) -> Vec<String> {
         .collect()
 }
 
-/// A word, without the address of the stack that it tells: the stack begins where the environment leaves off.
+/// A word without its stack address: the stack begins where the environment ends.
 fn without_stack(word: &str) -> String {
     let digits = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let value = match digits.strip_prefix("0x") {
@@ -74,13 +74,13 @@ fn without_stack(word: &str) -> String {
 /// Where stacks begin, about.
 const STACK: u64 = 0x7fff_f000_0000;
 
-/// How much of the buffer `tstatus` says is free.
+/// The free part of the buffer in `tstatus`.
 fn free(line: &str) -> Option<u64> {
     let rest = line.strip_prefix("Trace buffer has ")?;
     rest.split(' ').next()?.parse().ok()
 }
 
-/// What a frame holds, as far as it does not depend on when and where it was.
+/// The contents of a frame, as far as they do not depend on its time and thread.
 fn outline(file: &TraceFile) -> Vec<String> {
     file.frames()
         .map(|frame| {
@@ -88,7 +88,7 @@ fn outline(file: &TraceFile) -> Vec<String> {
             let blocks: Vec<String> = frame
                 .blocks()
                 .filter(|block| match block {
-                    // Which registers nobody asked for.
+                    // The list of registers that were not requested.
                     Block::Variable { number, .. } => {
                         !tracewire_tracefile::describes_frame(*number)
                     }
@@ -146,7 +146,7 @@ fn gdb_says_what_it_says_with_gdbserver_and_the_frames_are_the_same() {
         // A constant string of a program that may be loaded anywhere: gdbserver does not find it.
         let better = theirs.contains("<error: Cannot access memory at address 0x")
             && ours.contains("\"alpha\"")
-            // A frame takes no room for registers that nobody asked for.
+            // A frame uses no space for registers that were not requested.
             || free(ours) > free(theirs)
             // gdbserver 13 looks for the mask registers where Intel's processors have them, on all processors.
             || theirs.starts_with('k') && ours.starts_with('k')
@@ -154,7 +154,7 @@ fn gdb_says_what_it_says_with_gdbserver_and_the_frames_are_the_same() {
             || theirs.starts_with("eflags") && ours.starts_with("eflags");
         assert!(better, "gdbserver: {theirs}\ntracewire: {ours}\n{we_said}");
     }
-    // What the session says beyond gdbserver's, which cannot save by itself.
+    // The additional part of the session, which gdbserver cannot do itself.
     let rest = our_lines[their_lines.len()..].join("\n");
     assert!(rest.contains("\"alpha\""), "{rest}");
     assert!(errors.contains("leads out of the folder"), "{errors}");

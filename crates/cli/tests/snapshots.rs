@@ -1,5 +1,5 @@
-//! What the program prints, kept as files: every `--help`, and tables, JSON lines and errors of the fixtures. A change of words is
-//! seen in review.
+//! The program's output, kept as files: every `--help`, and tables, JSON lines and errors of the fixtures. A change of words is
+//! then visible in review.
 //!
 //! `SNAPSHOTS=overwrite cargo test -p tracewire-cli --test snapshots` writes the files again.
 
@@ -11,8 +11,7 @@ use snapbox::Assert;
 use snapbox::data::Data;
 use tracewire_test_support::samples;
 
-/// Runs the program in a directory with copies of the fixtures, and gives what it printed, what it said on stderr, and its exit
-/// status.
+/// Runs the program in a directory with copies of the fixtures. Returns its output, its messages on stderr, and its exit status.
 fn run(arguments: &[&str]) -> String {
     let directory = tempfile::tempdir().unwrap();
     for entry in samples().read_dir().unwrap() {

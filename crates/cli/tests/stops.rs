@@ -1,5 +1,5 @@
-//! What is told of stops in the corners: traps of the program's own, interrupts between two runs, children that are gone,
-//! threads that stand when a client comes in non-stop mode.
+//! Reports of rare stops: traps of the program itself, interrupts between two runs, children that have ended, threads that are
+//! stopped when a client connects in non-stop mode.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -72,12 +72,12 @@ impl Session {
         self.client.ask(payload)
     }
 
-    /// Asks for what is done without further words.
+    /// Sends a request that is answered by `OK`.
     fn tell(&mut self, payload: &str) {
         assert_eq!(self.ask(payload), "OK", "{payload}");
     }
 
-    /// Lets the program run to a breakpoint at an address, which is taken out again.
+    /// Runs the program to a breakpoint at an address, and removes it.
     fn run_to(&mut self, address: u64) {
         self.tell(&format!("Z0,{address:x},1"));
         let stop = self.ask("vCont;c");
@@ -141,7 +141,7 @@ fn a_breakpoint_at_a_trap_of_the_program_s_own_stops_before_it() {
     let stop = session.ask("vCont;c");
     assert!(stop.starts_with("T05swbreak"), "{stop}");
     assert_eq!(session.place(), step);
-    // It is executed by who does not go past it.
+    // A client that does not step past it executes it.
     let stop = session.ask("vCont;c");
     assert!(
         stop.starts_with("T05") && !stop.contains("swbreak"),
@@ -307,7 +307,7 @@ fn a_step_over_a_fork_ends_behind_it() {
         let process = session.process();
         session.tell(&format!("Z0,{before:x},1"));
         let mut stop = session.ask("vCont;c");
-        // The other child, which lives its own life.
+        // The other child, which is independent.
         if let Some((_, child)) = stop.split_once("fork:p") {
             let child = child.split('.').next().unwrap();
             session.tell(&format!("z0,{before:x},1"));
@@ -325,7 +325,7 @@ fn a_step_over_a_fork_ends_behind_it() {
                 let child = child.split('.').next().unwrap();
                 session.tell(&format!("D;{child}"));
             }
-            // As GDB has a parent by vfork go on without breakpoints, and stepped once its child has gone.
+            // GDB resumes a parent by vfork without breakpoints, and steps it once its child has ended.
             let last = event + 1 == events;
             let how = if last { 's' } else { 'c' };
             stop = session.ask(&format!("vCont;{how}:p{process:x}.{process:x}"));
@@ -346,13 +346,13 @@ fn a_breakpoint_is_put_into_memory_that_was_mapped_anew() {
     for _ in 0..2 {
         session.run_to(mapped);
         assert_eq!(session.place(), mapped);
-        // Nobody has taken out the first.
+        // The first breakpoint is still inserted.
         session.tell(&format!("Z0,{PLACE:x},1"));
         assert_eq!(memory(process, PLACE, 2).unwrap(), [0xcc, 0x90]);
         assert!(session.ask("vCont;c").starts_with("T05"));
         assert_eq!(session.place(), PLACE);
     }
-    // What has been unmapped with it is gone.
+    // A breakpoint in unmapped memory is gone.
     assert_eq!(session.ask("vCont;c"), "W00");
 }
 
@@ -360,7 +360,7 @@ fn a_breakpoint_is_put_into_memory_that_was_mapped_anew() {
 fn a_run_that_a_jump_has_ended_is_started_again() {
     let mut session = Session::attached();
     let process = session.process();
-    // The store of an argument and a longer instruction behind it; a condition that never comes to an end.
+    // The store of an argument and the longer instruction after it; a condition that never ends.
     let site = session.address("step") + 4;
     session.tell("QTinit");
     let tracepoint = format!("QTDP:1:{site:016x}:E:0:0:X3,210000");

@@ -1,10 +1,9 @@
-//! A program that does everything at once, with fast tracepoints that are enabled and disabled while it runs: fifty
-//! threads, signals, a library that is loaded and unloaded, children. It computes right to the end, and every frame is
-//! whole.
+//! A program that does everything at once, with fast tracepoints that are enabled and disabled while it runs: fifty threads,
+//! signals, a library that is loaded and unloaded, children. Its results are right to the end, and every frame is whole.
 //!
-//! GDB drives it, which has its own work with signals and libraries, and a client that has not.
+//! It is controlled by GDB, which handles signals and libraries, and by a client that does not.
 //!
-//! `TRACEWIRE_STORM_SECONDS` says how long (`cargo xtask torture storm`).
+//! `TRACEWIRE_STORM_SECONDS` is the duration (`cargo xtask torture storm`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -66,7 +65,7 @@ fn whole_frames(file: &Path, tracepoints: i32) -> Vec<usize> {
         .collect()
 }
 
-/// Lets it rage with stock GDB.
+/// Runs it with stock GDB.
 fn storm(kind: &str, mechanism: &str) {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), "storm.c", "storm", &["-fPIE", "-pie"]);
@@ -81,7 +80,7 @@ fn storm(kind: &str, mechanism: &str) {
         folder.path().display()
     );
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storm/storm.py");
-    // Whatever goes wrong, the test ends: without GDB its server ends the program.
+    // The test ends after any failure: without GDB its server ends the program.
     let limit = 120 + seconds();
     let mut gdb = Command::new("timeout")
         .args([&limit.to_string(), "gdb"])

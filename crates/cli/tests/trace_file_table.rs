@@ -1,6 +1,6 @@
-//! `docs/formats/trace-file.md` is true: its lines are put into trace files, and these checked, converted and opened in GDB.
+//! `docs/formats/trace-file.md` is true: its lines are put into trace files, and these are checked, converted and opened in GDB.
 //!
-//! `TRACEWIRE_TRACE_FILE_TABLE=write` has the results written into the page, for somebody to read over what has changed.
+//! `TRACEWIRE_TRACE_FILE_TABLE=write` writes the results into the page, for a review of the changes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,7 +63,7 @@ fn cell(text: &str) -> String {
     text
 }
 
-/// What `check`, `convert` and GDB make of the file with a line.
+/// The results of `check`, `convert` and GDB for the file with a line.
 fn results(folder: &Path, known: &str, line: &str) -> [String; 3] {
     let (one, other) = (folder.join("one.tf"), folder.join("other.tf"));
     std::fs::write(&one, with_line(line)).unwrap();

@@ -1,4 +1,4 @@
-//! Comma-separated values: a line a frame, a column for each thing asked for (RFC 4180, lines ended by `\n`).
+//! Comma-separated values: one line for each frame, one column for each item (RFC 4180, lines ended by `\n`).
 
 use std::io::Write;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::hex;
 /// The most memory that one column shows, in bytes.
 const MAX_MEMORY: u64 = 1 << 20;
 
-/// What a column shows. A cell whose value was not collected is empty.
+/// The contents of a column. A cell whose value was not collected is empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Column {
     /// `frame`: the frame's number.
@@ -40,7 +40,7 @@ pub enum Column {
         /// How many bytes.
         length: u64,
     },
-    /// Anything else: an expression, which the caller evaluates.
+    /// Any other text: an expression, which the caller evaluates.
     Expression(String),
 }
 
@@ -95,7 +95,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 impl Column {
-    /// What is above the column, which is also what it is read from.
+    /// The title of the column, from which it can be parsed again.
     #[must_use]
     pub fn title(&self) -> String {
         match self {
@@ -112,13 +112,13 @@ impl Column {
         }
     }
 
-    /// Whether the file has what the column shows: a variable or a register of its name.
+    /// Whether the file has the column's data: a variable or a register of its name.
     #[must_use]
     pub fn is_in(&self, file: &TraceFile) -> bool {
         !matches!(source(file, self), Source::Missing)
     }
 
-    /// The columns for someone who asked for none: what every frame may have, and each variable of the program's.
+    /// The default columns: those that every frame may have, and each variable of the program.
     #[must_use]
     pub fn standard(file: &TraceFile) -> Vec<Self> {
         let own = |name: &&str| !["trace_timestamp", "trace_thread", "trace_cpu"].contains(name);
@@ -150,8 +150,8 @@ enum Source<'a> {
     Missing,
 }
 
-/// Writes a line of titles and a line for each frame. `evaluate` gives the value of an expression in a frame, as it is
-/// to be shown, or `None` where it has none. The result says for each column whether a frame had a value for it.
+/// Writes a line of titles and a line for each frame. `evaluate` returns the printed value of an expression in a frame, or `None`.
+/// The result has for each column whether a frame had a value for it.
 ///
 /// # Errors
 /// When the sink refuses.

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of conversions.
 
 use std::io;
 
@@ -30,12 +30,12 @@ pub enum ConvertError {
         /// Why.
         source: EncodeError,
     },
-    /// A JSON line that is none of ours.
+    /// A JSON line in another form.
     #[error("line {line}: {problem}")]
     Json {
         /// Which line, from 1.
         line: u64,
-        /// What is wrong with it, and what was expected.
+        /// The error, and what was expected.
         problem: String,
     },
     /// A frame that a JSON line cannot hold.
@@ -67,12 +67,12 @@ pub enum ConvertError {
     /// A column that is none.
     #[error("`{text}` is no column: {problem}")]
     Column {
-        /// What was asked for.
+        /// The requested number of parts.
         text: String,
-        /// What was expected.
+        /// The expected form.
         problem: &'static str,
     },
-    /// More parts than anyone wants files.
+    /// More parts than the limit.
     #[error("the file would be split into more than {limit} parts")]
     TooManyParts {
         /// The limit.
@@ -92,10 +92,10 @@ pub enum ConvertError {
         /// How it differs.
         difference: String,
     },
-    /// No number is left for a tracepoint.
+    /// There is no free number for a tracepoint.
     #[error("tracepoint {0} needs another number, and none up to 32767 is free")]
     NoTracepointNumber(TracepointNumber),
-    /// No number is left for a variable.
+    /// There is no free number for a variable.
     #[error("variable {0} needs another number, and none up to 65535 is free")]
     NoVariableNumber(VariableNumber),
 }

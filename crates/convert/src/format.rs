@@ -39,7 +39,7 @@ pub enum Format {
     Vcd,
 }
 
-/// What is converted.
+/// The input of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// A trace file.
@@ -48,7 +48,7 @@ pub enum Source {
     Execution,
 }
 
-/// What a name ends with; the first that fits counts.
+/// The endings of file names; the first match counts.
 const ENDINGS: [(&str, Format); 26] = [
     (".trace.json", Format::Chrome),
     (".chrome.json", Format::Chrome),
@@ -79,7 +79,7 @@ const ENDINGS: [(&str, Format); 26] = [
 ];
 
 impl Source {
-    /// What it is converted to, in the order in which help lists them.
+    /// The output formats, in the order in which help lists them.
     #[must_use]
     pub const fn formats(self) -> &'static [Format] {
         match self {
@@ -122,10 +122,10 @@ impl Source {
             })
     }
 
-    /// The format that a file name asks for by its ending, in upper or lower case. `.trace` is a trace file or the text
-    /// of an execution trace, as the source is.
+    /// The format for a file name's ending, in upper or lower case. `.trace` is a trace file or the text of an execution trace,
+    /// like the source.
     ///
-    /// A directory that exists means CTF too; the caller looks.
+    /// An existing directory means CTF too; the caller checks it.
     #[must_use]
     pub fn format_of(self, name: &Path) -> Option<Format> {
         let name = name.as_os_str().to_string_lossy().to_ascii_lowercase();
@@ -187,7 +187,7 @@ impl fmt::Display for Format {
 pub struct UnknownFormat {
     /// The name.
     pub name: String,
-    /// Of what a format was expected.
+    /// The input for which a format was expected.
     pub expected: Source,
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn push_number<'b>(text: &mut String, bytes: impl ExactSizeIterator<I
     }
 }
 
-/// Fills `bytes` with the number that `0x…` stands for, most significant first; `None` if it is none or does not fit.
+/// Fills `bytes` with the number `0x…`, most significant first; `None` if it is none or does not fit.
 pub(crate) fn decode_number(text: &str, bytes: &mut [u8]) -> Option<()> {
     let digits = text.strip_prefix("0x")?.as_bytes();
     if digits.is_empty() {

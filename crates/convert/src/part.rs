@@ -13,9 +13,9 @@ use crate::time::told_times;
 /// How many parts a file is split into at most.
 const MAX_PARTS: usize = 10_000;
 
-/// Writes a trace file of those frames, in the order given. The frames are copied byte for byte, and so is the description,
-/// but for the counts in the `status` line: frames become those that are there, and what the others took of the
-/// buffer is free. How many frames were created stays, as a fact of the run. How many frames were written.
+/// Writes a trace file of these frames, in the given order. The frames are copied byte for byte, and so is the description, except
+/// for the counts in the `status` line: frames become the written ones, and the buffer space of the others is free. The number of
+/// created frames is unchanged, as a fact of the run. Returns the number of written frames.
 ///
 /// # Errors
 /// When the sink refuses.
@@ -59,7 +59,7 @@ pub fn write(
     Ok(count)
 }
 
-/// What all frames of a file take, from where the first begins to where the last ends.
+/// The size of all frames of a file, from the start of the first to the end of the last.
 pub(crate) fn frames_size(file: &TraceFile) -> u64 {
     let ends = || {
         let first = file.frame(FrameNumber(0))?;
@@ -74,8 +74,8 @@ pub fn frames_in(file: &TraceFile, range: Range<u64>) -> impl Iterator<Item = Fr
     (range.start..range.end.min(file.frame_count())).map(FrameNumber)
 }
 
-/// The frames made from the first to the last microsecond of a range. A frame that does not tell its time counts as made
-/// at that of the last frame before that did; one before all that did is none of them.
+/// The frames made from the first to the last microsecond of a range. A frame without a time counts with that of the last frame
+/// before it with one; frames before all times are left out.
 #[must_use]
 pub fn frames_at(file: &TraceFile, range: RangeInclusive<u64>) -> Vec<FrameNumber> {
     file.frames()
@@ -85,13 +85,13 @@ pub fn frames_at(file: &TraceFile, range: RangeInclusive<u64>) -> Vec<FrameNumbe
         .collect()
 }
 
-/// What a file is split by.
+/// The criterion of a split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SplitBy {
     /// A part for each tracepoint.
     Tracepoint,
-    /// A part for each thread. A frame that does not tell its thread (a step of `while-stepping` seldom does) goes with
-    /// the last frame before; those before all that did go to a part of their own.
+    /// A part for each thread. A frame without a thread (as most steps of `while-stepping`) goes with the last frame before it;
+    /// those before all threads go to a separate part.
     Thread,
     /// Parts of so many frames each, the last one perhaps of fewer.
     Count(u64),
@@ -100,7 +100,7 @@ pub enum SplitBy {
 /// One part of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// What it is, as a part of a file name: `tracepoint-2`, `thread-1234`, `thread-unknown`, `0`, `1`, …
+    /// Its part of a file name: `tracepoint-2`, `thread-1234`, `thread-unknown`, `0`, `1`, …
     pub name: String,
     /// Its frames, in the file's order.
     pub frames: Vec<FrameNumber>,

@@ -23,7 +23,7 @@ struct Member {
 }
 
 impl RegisterMembers {
-    /// Those registers that `wanted` says.
+    /// The registers that `wanted` selects.
     pub(crate) fn new(layout: &RegisterLayout, wanted: impl Fn(&Register) -> bool) -> Self {
         let registers = layout
             .registers()
@@ -40,7 +40,7 @@ impl RegisterMembers {
         )
     }
 
-    /// Adds `{"name":"0x…",…}`. A register that the block is too short for is left out.
+    /// Adds `{"name":"0x…",…}`. A register beyond the end of the block is left out.
     pub(crate) fn push(&self, text: &mut String, block: &[u8], order: ByteOrder) {
         text.push('{');
         let mut first = true;

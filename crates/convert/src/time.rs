@@ -1,4 +1,4 @@
-//! When each frame was made, as far as the file says.
+//! The time of each frame, as far as the file has it.
 
 use tracewire_tracefile::TraceFile;
 
@@ -6,8 +6,8 @@ use tracewire_tracefile::TraceFile;
 /// time, and readers of event streams refuse it.
 const LATEST: u64 = i64::MAX as u64 / 1000;
 
-/// The time of each frame, in microseconds, in the file's order: its own where it gives a good one, else that of the
-/// last frame before that did (a step of `while-stepping` seldom does); none before the first such.
+/// The time of each frame, in microseconds, in the file's order: its own if it has a valid one, else that of the last frame before
+/// with one (as for most steps of `while-stepping`); `None` before the first such.
 pub(crate) fn told_times(file: &TraceFile) -> impl Iterator<Item = Option<u64>> {
     let mut last = None;
     file.frames().map(move |frame| {
@@ -16,7 +16,7 @@ pub(crate) fn told_times(file: &TraceFile) -> impl Iterator<Item = Option<u64>> 
     })
 }
 
-/// [`told_times`], with the first time that is given for the frames before it, and 0 where none is given at all.
+/// [`told_times`], with the first time for the frames before it, and 0 if there is none.
 pub(crate) fn frame_times(file: &TraceFile) -> impl Iterator<Item = u64> {
     let first = told_times(file).flatten().next().unwrap_or(0);
     told_times(file).map(move |time| time.unwrap_or(first))

@@ -11,7 +11,7 @@ fn table(file: &TraceFile, columns: &[&str]) -> Vec<String> {
         .map(|text| text.parse().unwrap_or_else(|error| panic!("{error}")))
         .collect();
     let mut out = Vec::new();
-    // An expression is shown as the caller says.
+    // The caller formats an expression.
     let value = |frame: tracewire_tracefile::Frame<'_>, text: &str| {
         (frame.number().0 == 0).then(|| format!("<{text}>, \"{}\"", frame.tracepoint()))
     };

@@ -1,4 +1,4 @@
-//! What babeltrace2 reads is what the trace file holds.
+//! babeltrace2 reads the contents of the trace file.
 
 mod files;
 
@@ -227,7 +227,7 @@ fn cpus_are_streams_and_times_order_them() {
         );
         let file = files::read(&bytes);
         assert_eq!(file.byte_order(), order);
-        // The last frame tells no cpu and no time: it has that of the one before, and a stream of its own.
+        // The last frame has no cpu and no time: it has that of the previous one, and a separate stream.
         let messages = through_babeltrace(&file);
         let seen: Vec<_> = events(&messages)
             .iter()

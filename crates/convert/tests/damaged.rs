@@ -21,7 +21,7 @@ proptest! {
     ) {
         let mut bytes = files::samples()[0].clone();
         for (at, byte) in damage {
-            // The lines that say most stand in the first 17 kB.
+            // The most important lines are in the first 17 kB.
             let at = if description { 8 + at % 17_000 } else { at };
             bytes[at] = byte;
         }

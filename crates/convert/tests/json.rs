@@ -1,4 +1,4 @@
-//! There and back again, byte for byte.
+//! Conversion to JSON and back, byte for byte.
 
 mod files;
 
@@ -144,7 +144,7 @@ fn a_trace_can_be_written_by_hand() {
     assert_eq!(frame.variable(VariableNumber(1)), Some(-1));
 }
 
-/// Whatever is written can be read: a line of a large frame takes at most 18 characters for each byte of the frame.
+/// Every output can be read: a line of a large frame takes at most 18 characters for each byte of the frame.
 #[test]
 fn a_frame_of_the_smallest_blocks_makes_no_line_that_is_too_long() {
     let name: String = "01".repeat(64);
@@ -174,7 +174,7 @@ fn a_frame_of_the_smallest_blocks_makes_no_line_that_is_too_long() {
     }
 }
 
-/// A short line can ask for any number of wide registers.
+/// A short line can define any number of wide registers.
 #[test]
 fn a_frame_that_is_too_large_is_refused_before_it_is_made() {
     let names: Vec<String> = (0..1000).map(|number| format!("r{number}")).collect();
@@ -225,7 +225,7 @@ fn registers_written_by_hand_stand_in_any_order() {
     }
 }
 
-/// What a line says is told beside it, but for lines that nobody writes, of which that would take gigabytes.
+/// The meaning of a line is written beside it, except for very long lines, whose meaning would take gigabytes.
 #[test]
 fn long_lines_are_not_told_what_they_say_of() {
     let with = |actions: &str| {

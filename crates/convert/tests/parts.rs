@@ -24,7 +24,7 @@ fn merged(all: &[TraceFile]) -> TraceFile {
     files::read(&out)
 }
 
-/// What GDB says to commands on a trace file.
+/// GDB's output for commands on a trace file.
 fn gdb(file: &TraceFile, commands: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file.tf");
@@ -95,11 +95,11 @@ fn a_time_is_cut_out() {
         .iter()
         .map(|number| number.0)
         .collect();
-    // The frames after the last time told before the range's end go with it.
+    // Frames without a time follow the last time before the range's end.
     assert_eq!(numbers, (6..17).collect::<Vec<_>>());
 }
 
-/// A part costs what is in it, and not what is in the whole file.
+/// The cost of a part depends on the part, not on the whole file.
 #[test]
 fn a_file_of_many_frames_makes_many_parts() {
     let mut bytes =
@@ -119,7 +119,7 @@ fn a_file_of_many_frames_makes_many_parts() {
     assert_eq!(status.fields.buffer_free, Some(499_998 * 6));
 }
 
-/// Fields that nobody knows are kept, each of them once, and however many there are.
+/// Unknown fields are kept, each of them once, in any number.
 #[test]
 fn unknown_fields_of_the_status_are_merged() {
     let with = |fields: &str| {

@@ -1,4 +1,4 @@
-//! Text forms that are made of one another: the state at every instruction stays, that at the start too.
+//! Text forms that are converted into one another: the state at every instruction is the same, also at the start.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ fn converted(recording: &Recording, form: TextForm) -> (String, u64) {
 
 type State = (BTreeMap<String, String>, Vec<Option<u8>>);
 
-/// Registers and memory before each instruction and behind the last.
+/// Registers and memory before each instruction and after the last.
 fn states(recording: &Recording) -> Vec<State> {
     let cpu = recording.summary().cpus[0];
     (0..=recording.len())

@@ -28,7 +28,7 @@ fn executions() -> impl Strategy<Value = Vec<Execution>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// Whatever times the lines have, the form that has all of them gives them back.
+    /// For any times of the lines, the form with all of them restores them.
     #[test]
     fn text_comes_back_with_its_times(executions in executions(), unit in prop::sample::select(vec!["clk", "ps"])) {
         let mut text = String::new();
@@ -37,7 +37,7 @@ proptest! {
         for (number, (step, lines)) in executions.iter().enumerate() {
             at += step * 4;
             text += &format!("{at} {unit} 0 IT ({}) {:08x} 00000000 A svc : nop\n", number + 1, number * 4);
-            // A line belongs to the instruction of its time: these have only times of their own.
+            // A line belongs to the instruction of its time: each of these has a different time.
             let time = |later: &u64| match starts.contains(&(at + later)) {
                 true => at,
                 false => at + later,

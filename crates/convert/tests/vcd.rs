@@ -199,7 +199,7 @@ fn made() -> impl Strategy<Value = Vec<Made>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Instructions of one time, several accesses of one, registers that are told before the first.
+    /// Instructions of one time, several accesses of one, registers that are reported before the first.
     #[test]
     fn nothing_is_lost(at_start in 0..4u8, executions in made()) {
         const REGISTERS: [&str; 4] = ["X0", "X2", "fpexc", "Q1"];

@@ -1,4 +1,4 @@
-//! What the debug information of a caller says of the arguments it passed.
+//! The caller's debug information for the arguments it passed.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,12 +22,12 @@ const MOST_ENTRIES: usize = 100_000;
 /// How many functions that jump to one another are followed.
 const MOST_FUNCTIONS: usize = 64;
 
-/// Of functions, whether jumps in the place of calls may lead from them to themselves, as far as that was asked.
+/// For functions, whether tail calls may lead from them back to themselves, as far as it was computed.
 #[derive(Debug, Default)]
 pub(crate) struct TailCalls(RefCell<HashMap<(ModuleId, Die), bool>>);
 
 impl TailCalls {
-    /// Whether calls that were made jumps may lead from a function to its own entry, or to what is not known.
+    /// Whether tail calls may lead from a function to its own entry, or to an unknown function.
     fn may_lead_back(&self, place: &CodePlace<'_>) -> bool {
         let Some(function) = place.function() else {
             return true;
@@ -43,7 +43,7 @@ impl TailCalls {
     }
 }
 
-/// What callers passed.
+/// The values that callers passed.
 pub(crate) struct CallSites<'a> {
     types: Types<'a>,
     tail_calls: &'a TailCalls,
@@ -54,10 +54,10 @@ impl<'a> CallSites<'a> {
         Self { types, tail_calls }
     }
 
-    /// The expression, in terms of the caller's frame, of what a register (DWARF's number) held when the call that
-    /// returns to `return_pc` entered the function that `callee` is in (`DW_TAG_call_site_parameter`). `None` where
-    /// nothing says so, where the call was of another function, which then jumped to this one, and where this one may have been
-    /// entered again by jumps, of which the return address says nothing.
+    /// The expression, in terms of the caller's frame, for the value of a register (DWARF's number) at the entry of the function
+    /// that `callee` is in (`DW_TAG_call_site_parameter`). The call is the one that returns to `return_pc`. It is `None` without
+    /// such an entry, and where the call was of another function, which then jumped to this one. It is also `None` where jumps may
+    /// have entered this one again, which the return address does not show.
     pub(crate) fn value(
         &self,
         return_pc: Address,

@@ -1,4 +1,4 @@
-//! What can be wrong with a program file or a location.
+//! Errors of program files and locations.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub enum SymbolError {
     Damaged {
         /// Which file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The reason, with its place.
         reason: String,
     },
 }
@@ -36,12 +36,12 @@ pub enum SymbolError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocationError {
-    /// The text is not a location at all.
+    /// The text is not a location.
     #[error("`{location}` is not a location: {reason}")]
     Syntax {
         /// The text given.
         location: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// No module has a function of that name: it may come with a library that is opened later.
@@ -62,7 +62,7 @@ pub enum LocationError {
         /// Where it was looked for.
         searched: String,
     },
-    /// A part of a function that is entered by jumps from within the function alone.
+    /// A part of a function that is entered only by jumps from within the function.
     #[error(
         "`{name}` is a part of `{function}`, and no function that is called; trace `{function}`"
     )]
@@ -72,7 +72,7 @@ pub enum LocationError {
         /// The name of the function.
         function: String,
     },
-    /// The function is a GNU indirect function: which code it stands for is settled while the program runs.
+    /// The function is a GNU indirect function: its implementation is selected while the program runs.
     #[error(
         "\"{name}\" is selected from several implementations when a program first needs it (a GNU indirect function)"
     )]
@@ -98,7 +98,7 @@ pub enum LocationError {
     NoLine {
         /// The file.
         file: String,
-        /// The line asked for.
+        /// The requested line.
         line: u64,
     },
     /// The file is known, but has no such function.
@@ -111,10 +111,10 @@ pub enum LocationError {
         /// Names that are close to it, best first.
         near: Vec<String>,
     },
-    /// A line number alone, and no file is the current one.
+    /// A line number without a file, and there is no default file.
     #[error("line {line} of which file? say FILE:{line}")]
     NoDefaultFile {
-        /// The line asked for.
+        /// The requested line.
         line: u64,
     },
     /// No module has a marker of that name: it may come with a library that is opened later.

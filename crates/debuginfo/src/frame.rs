@@ -9,7 +9,7 @@ pub enum CfaRule {
     RegisterOffset {
         /// Which register.
         register: u16,
-        /// What to add.
+        /// The offset to add.
         offset: i64,
     },
     /// The value of an expression.

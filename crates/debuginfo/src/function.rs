@@ -203,7 +203,7 @@ pub(crate) fn function_name(debug: &DebugInformation, die: Die) -> Option<String
     debug.name(die.unit, &entry)
 }
 
-/// The file of the function `main`: GDB's default for a line number alone.
+/// The file of the function `main`: GDB's default for a line number without a file.
 pub(crate) fn default_file(modules: &Modules) -> Option<String> {
     let (module, main) = modules.main()?;
     declared_at(module.debug(), main).0

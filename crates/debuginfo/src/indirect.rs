@@ -10,28 +10,28 @@ use crate::module::Module;
 use crate::module::indirect::SlotKind;
 use crate::modules::Modules;
 
-/// A word of the process in which the selected implementation of an indirect function is, once it has been selected.
+/// A word of the process that holds the selected implementation of an indirect function, after the selection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndirectSlot {
     /// Where the word is; it has the size of a pointer.
     pub address: Address,
     /// The resolver of the function.
     pub resolver: Address,
-    /// What is there before.
+    /// The values before the selection.
     initial: [Address; 2],
 }
 
-/// What the resolvers of indirect functions have selected, each perhaps more than one function.
+/// The functions that resolvers of indirect functions have selected; each may have selected several.
 #[derive(Debug, Default)]
 pub(crate) struct Selected(HashMap<Address, BTreeSet<Address>>);
 
 impl Selected {
-    /// What a resolver has selected, as far as that is known.
+    /// The known selections of a resolver.
     pub(crate) fn of(&self, resolver: Address) -> impl Iterator<Item = Address> {
         self.0.get(&resolver).into_iter().flatten().copied()
     }
 
-    /// Those of some resolvers of which nothing is known to have been selected.
+    /// The resolvers without a known selection.
     pub(crate) fn unknown(&self, mut resolvers: Vec<Address>) -> Vec<Address> {
         resolvers.retain(|resolver| !self.0.contains_key(resolver));
         resolvers.sort_unstable();
@@ -39,7 +39,7 @@ impl Selected {
         resolvers
     }
 
-    /// Takes note of what a resolver has selected. Whether it is code of the resolver's own module.
+    /// Notes a selection of a resolver. Returns whether it is code of the resolver's own module.
     pub(crate) fn add(&mut self, modules: &Modules, resolver: Address, selected: Address) -> bool {
         let module = modules.at(resolver);
         let known = module.is_some_and(|module| {
@@ -51,21 +51,21 @@ impl Selected {
         known
     }
 
-    /// Forgets what the resolvers of a module have selected.
+    /// Forgets the selections of a module's resolvers.
     pub(crate) fn forget(&mut self, module: &Module) {
         self.0.retain(|resolver, _| !module.contains(*resolver));
     }
 }
 
 impl IndirectSlot {
-    /// Whether a value is what a resolver has selected: a slot that has not been filled says nothing.
+    /// Whether a value is a selection: a slot that is not filled has none.
     pub(crate) fn is_filled_with(&self, value: Address) -> bool {
         !self.initial.contains(&value)
     }
 
     /// Where the modules keep what these resolvers select.
     pub(crate) fn of(modules: &Modules, resolvers: &[Address]) -> Vec<Self> {
-        // The names by which other modules ask for them.
+        // The names by which other modules refer to them.
         let mut functions: Vec<(&str, Address)> = Vec::new();
         for &resolver in resolvers {
             let Some(module) = modules.at(resolver) else {

@@ -2,15 +2,16 @@
 //!
 //! # One program, many modules
 //!
-//! A [`Symbols`] is the program and its libraries, each an ELF file at a load bias. Each part is read when it is first asked for, and
+//! A [`Symbols`] is the program and its libraries, each an ELF file at a load bias. Each part is read when it is first needed, and
 //! kept. The parts are the headers of all units, the names ([`Symbols::resolve`]), and the line table and blocks of one unit.
 //!
-//! A file is mapped; what it loses when a program is built again while it is traced reads as zeros. A file that is in several
-//! sets of modules is read once ([`ModuleFile`]). Answers have addresses of the traced program, bias included.
+//! A file is mapped; parts that are lost when a program is rebuilt while it is traced read as zeros. A file in several sets of
+//! modules is read once ([`ModuleFile`]). Answers have addresses of the traced program, bias included.
 //!
-//! Debug information may be in the file, compressed or not, or in another file that is found by build id or `.gnu_debuglink`, or had from elsewhere
-//! ([`DebugFileSource`]). Parts may be in split units (`.dwo`, `.dwp`) or in a file that several programs share (`.gnu_debugaltlink`). Without any, the ELF
-//! symbols remain: those of the file, of a file within it (`.gnu_debugdata`), or of the table of a Go program's runtime. A part that cannot be read is reported ([`ModuleFile::unread_debug_information`]).
+//! Debug information may be in the file, compressed or not, or in another file that is found by build id, by `.gnu_debuglink`, or
+//! by a [`DebugFileSource`]. Parts may be in split units (`.dwo`, `.dwp`) or in a file that several programs share
+//! (`.gnu_debugaltlink`). Without any, the ELF symbols remain: those of the file, of a file within it (`.gnu_debugdata`), or of the
+//! table of a Go program's runtime. A part that cannot be read is reported ([`ModuleFile::unread_debug_information`]).
 //!
 //! # GDB's answers
 //!
@@ -42,8 +43,8 @@
 //!
 //! # Input is hostile
 //!
-//! Every byte of a file may be wrong. Lists are bounded, and chains of references are cut. Types that need themselves are detected.
-//! Damaged parts are left out of the answer.
+//! Any byte of a file may be wrong. Lists are bounded, and chains of references are cut. Types that contain themselves are
+//! detected. Damaged parts are left out of the answer.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

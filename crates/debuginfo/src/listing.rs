@@ -1,4 +1,4 @@
-//! Source lines: which a function has, and in which file of the disk they are.
+//! Source lines: the lines of a function, and the file on disk that has them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::location::Function;
 use crate::module::Module;
 
 impl Function {
-    /// The lines that have code of its own, of the file that declares it: not those of what was inlined into it.
+    /// The lines with code of the function itself, in the file that declares it: not those of functions inlined into it.
     pub(crate) fn lines(&self, module: &Module) -> Vec<u64> {
         let mut found = BTreeSet::new();
         let Some(file) = &self.file else {

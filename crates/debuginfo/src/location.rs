@@ -1,4 +1,4 @@
-//! What a location resolves to.
+//! The result of resolving a location.
 
 use std::fmt::{self, Write};
 
@@ -39,8 +39,8 @@ pub struct ResolvedLocation {
     pub line: u64,
     /// The module.
     pub module: ModuleId,
-    /// Whether GDB finds the place by the words of the location. It knows no patterns, no modules before a `:`, and not all the
-    /// names that other tools print.
+    /// Whether GDB finds the place by the location's text. GDB does not support patterns, modules before a `:`, and some names that
+    /// other tools print.
     pub known_to_gdb: bool,
     /// For the implementation that was selected for an indirect function: that function's name.
     pub selected_for: Option<String>,
@@ -125,7 +125,7 @@ pub struct Marker {
     pub address: Address,
     /// The arguments, in the assembler's notation: `-4@%eax 8@-8(%rbp) …`.
     pub arguments: String,
-    /// The counter that must not be zero for the program to reach the marker.
+    /// The counter that must not be zero for the program to reach the probe.
     pub semaphore: Option<Address>,
     /// The module.
     pub module: ModuleId,
@@ -176,7 +176,7 @@ pub struct Function {
     pub line: u64,
     /// Its module.
     pub module: ModuleId,
-    /// What it returns; `None` when there is no debug information.
+    /// Its return type; `None` when there is no debug information.
     pub returns: Option<crate::TypeId>,
     /// Whether all that is known is a name in the code without type and size: assembler code may name a function so,
     /// or a place inside of one.

@@ -1,4 +1,4 @@
-//! Where a variable lives, as a DWARF expression with all it needs to be worked out.
+//! The location of a variable, as a DWARF expression with everything needed to evaluate it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct LocationExpression {
     pub(crate) module: ModuleId,
     /// Which unit of the module; `None` for call frame information.
     pub(crate) unit: Option<usize>,
-    /// What to add to a link-time address.
+    /// The bias to add to a link-time address.
     pub(crate) bias: u64,
     /// The unit's `.debug_addr` entries, for the indexed forms: (section bytes, base).
     pub(crate) addresses: Option<(gimli::DebugAddr<ExpressionBytes>, gimli::DebugAddrBase)>,
@@ -41,21 +41,20 @@ impl LocationExpression {
         self.module
     }
 
-    /// The operations, each with the offset of its first byte (the targets of `DW_OP_bra` and `DW_OP_skip`
-    /// count bytes from the end of their own operation). Addresses carry the load bias already, and the
-    /// indexed forms (`DW_OP_addrx`, `DW_OP_constx`) are replaced by what they stand for.
+    /// The operations, each with the offset of its first byte (the targets of `DW_OP_bra` and `DW_OP_skip` count bytes from the end
+    /// of their own operation). Addresses include the load bias. The indexed forms (`DW_OP_addrx`, `DW_OP_constx`) are replaced by
+    /// their values.
     ///
     /// # Errors
-    /// The text says what is damaged.
+    /// The text describes the damage.
     pub fn operations(&self) -> Result<Vec<(usize, ExpressionOperation)>, String> {
         self.parse(self.bytes.clone())
     }
 
-    /// The operations of the expression inside a `DW_OP_entry_value`, as [`operations`](Self::operations) gives
-    /// those of the whole.
+    /// The operations of the expression inside a `DW_OP_entry_value`, in the form of [`operations`](Self::operations).
     ///
     /// # Errors
-    /// The text says what is damaged.
+    /// The text describes the damage.
     pub fn nested_operations(
         &self,
         bytes: &ExpressionBytes,
@@ -136,7 +135,7 @@ pub enum VariableLocation {
     /// To be worked out from the frame's registers and memory. Never a lone address, which is
     /// [`VariableLocation::Static`].
     Expression(LocationExpression),
-    /// The debug information is damaged or of a kind that is not understood; the text says how.
+    /// The debug information is damaged or of an unknown kind; the text describes it.
     Unknown(String),
 }
 
@@ -145,6 +144,6 @@ pub enum VariableLocation {
 pub enum ThreadLocalOffset {
     /// In the main program: this far from the thread pointer (`fs_base` on x86-64, `gs_base` on i386), wrapping.
     FromThreadPointer(i64),
-    /// In a library: this far into the library's block, whose place only the run-time linker knows.
+    /// In a library: the offset in the library's block, whose place only the dynamic linker knows.
     InLibrary(u64),
 }

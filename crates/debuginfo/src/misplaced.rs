@@ -1,10 +1,10 @@
-//! Locations that a compiler's debug information gives for a variable, and that do not have its value. GDB shows what is there.
+//! Locations in a compiler's debug information that do not have the variable's value. GDB shows the data there.
 //!
-//! Three faults of released compilers are known here:
-//! - GCC gives an argument of an inlined copy its slot on the stack from where the copy begins. The code stores to the slot later, at
-//!   the latest before the next call. Until then the slot has the value of another variable.
-//! - LLVM computes with the address of the slot that a value was spilled to, in place of the value.
-//! - GCC computes in all of a register what the code computes in its lower half (see [`crate::narrow`]).
+//! Three faults of released compilers are known:
+//! - GCC gives an argument of an inlined copy its slot on the stack from the start of the copy. The code stores to the slot later,
+//!   at the latest before the next call. Until then the slot has the value of another variable.
+//! - LLVM computes with the address of the slot that a value was spilled to, instead of the value.
+//! - GCC computes with all bits of a register where the code computes with its lower half (see [`crate::narrow`]).
 
 use gimli::{Operation, constants};
 use iced_x86::{
@@ -73,7 +73,7 @@ impl<'a> Suspicion<'a> {
         !narrow::is_sure(operations, word, bits)
     }
 
-    /// Whether GCC may have computed what the place's code passes to a function in more bits than the code does, to another result.
+    /// Whether GCC's expression for an argument of the place's code may use more bits than the code does, with another result.
     pub(crate) fn is_passed_too_wide(&self, function: Die, value: &LocationExpression) -> bool {
         let Ok(operations) = value.operations() else {
             return false;
@@ -82,7 +82,7 @@ impl<'a> Suspicion<'a> {
             return false;
         }
         let word = u32::from(value.encoding().address_size).saturating_mul(8);
-        // Which parameter is passed in a register is not said.
+        // It is not known which parameter is passed in which register.
         let debug = self.place.debug();
         let mut sizes = (debug.children(function).into_iter())
             .filter(|child| child.tag() == constants::DW_TAG_formal_parameter)
@@ -127,8 +127,8 @@ impl<'a> Suspicion<'a> {
     }
 }
 
-/// Whether the code stores to a slot that a location reads, between the place and the end of the location's range, before
-/// control goes elsewhere.
+/// Whether the code stores to a slot that a location reads, between the place and the end of the location's range, before control
+/// goes elsewhere.
 fn is_stored_later(
     place: &CodePlace<'_>,
     (unit, entry): (usize, &Entry),
@@ -213,7 +213,7 @@ fn is_argument_of_copy(place: &CodePlace<'_>, entry: &Entry) -> bool {
     is_copy && entry.tag() == constants::DW_TAG_formal_parameter
 }
 
-/// An address by a register, as an offset from the canonical frame address, where the unwind table says what that is.
+/// An address relative to a register, as an offset from the canonical frame address, if the unwind table describes it.
 fn from_cfa(place: &CodePlace<'_>, address: u64, register: u16, offset: i64) -> Option<i64> {
     let info = &place.module.info;
     let row = place.module.frames().row(info.id, info.bias, address)?;

@@ -1,4 +1,4 @@
-//! The modules of one program: what is loaded where.
+//! The modules of one program and their addresses.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -20,11 +20,11 @@ use crate::types::Language;
 /// The modules of a program, and how those are read that are added.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
-    /// Every module that was ever added, by its number: types read from it stay.
+    /// Every module that was ever added, by its number: types read from it remain valid.
     all: Vec<Loaded>,
-    /// Those that are there, in the order in which they were added.
+    /// The loaded ones, in the order in which they were added.
     present: Vec<ModuleId>,
-    /// What was read of files: a library that is closed and opened again, or a program that executes itself, is read once.
+    /// Files that were read: a library that is closed and opened again, or a program that executes itself, is read once.
     files: ReadFiles,
     /// The modules of each file by their biases. One that comes back to its place is the same module.
     places: HashMap<(usize, u64), ModuleId>,
@@ -99,7 +99,7 @@ impl Modules {
         Ok(id)
     }
 
-    /// Takes a module out, which stays readable; none if it is not there.
+    /// Removes a module, which stays readable; `None` if it is not loaded.
     pub(crate) fn remove(&mut self, module: ModuleId) -> Option<&Module> {
         let place = self.present.iter().position(|id| *id == module)?;
         self.present.remove(place);
@@ -119,7 +119,7 @@ impl Modules {
         Some(&self.all.get(module.0 as usize)?.module)
     }
 
-    /// The modules that are there, in the order in which they were added.
+    /// The loaded modules, in the order in which they were added.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Module> {
         self.present.iter().filter_map(|id| self.any(*id))
     }
@@ -157,7 +157,7 @@ impl Modules {
         }
     }
 
-    /// The program's machine: the first module's, else the one that was said.
+    /// The program's machine: that of the first module, else the one that was set.
     pub(crate) fn architecture(&self) -> Option<Architecture> {
         let module = self.iter().next();
         module
@@ -189,7 +189,7 @@ impl Modules {
             .named("main")
             .into_iter()
             .filter(|name| name.kind == NameKind::Function && !name.local)
-            // C's `main` is alone, Rust's in its crate; others of the name are deeper.
+            // C's `main` has no scope, Rust's is in its crate; others of the name are deeper.
             .min_by_key(|name| module.debug().index().scopes(name).len())?;
         Some((module, main.die()))
     }

@@ -1,10 +1,10 @@
-//! Numbers that GCC computes in fewer bits than an address has, and whose locations do not say so.
+//! Locations of numbers that GCC computes in fewer bits than an address has, without a note of it.
 //!
-//! GCC writes `(unsigned)x >> 3` as `DW_OP_breg3 0; DW_OP_lit3; DW_OP_shr`, with all of the register, whose upper half may have anything;
-//! and it writes `x >> 3` of 64 bits the same. What is shifted out of the upper half makes the number another one. So is it with
+//! GCC writes `(unsigned)x >> 3` as `DW_OP_breg3 0; DW_OP_lit3; DW_OP_shr`, with all of the register, whose upper half may have any
+//! value. It writes `x >> 3` of 64 bits in the same way. Bits shifted out of the upper half change the number. The same is true of
 //! signed shifts, quotients, remainders and absolute values. Sums and products are right: their low bits depend on low bits only.
 //!
-//! Here a location is run over what is known of each number: which of its low bits are the same in whatever width the code computes.
+//! Here a location is evaluated with known bits: which low bits of each number are the same in any width of the code's computation.
 
 use gimli::Operation;
 
@@ -13,16 +13,16 @@ use crate::location_expression::{BaseTypeOffset, ExpressionOperation};
 /// In how many bits the code may compute.
 const WIDTHS: [u32; 4] = [8, 16, 32, 64];
 
-/// What is known of a number on the stack.
+/// The known bits of a number on the stack.
 #[derive(Clone, Copy)]
 struct Number {
     /// The bits above these are zero.
     bits: u32,
-    /// So many low bits are the same for each width in which it may be computed; 64 where all are.
+    /// This many low bits are the same for each width in which it may be computed; 64 if all are.
     sure: u32,
-    /// Bits have been taken of it, or of what it is computed from, that are not the same in each width.
+    /// It, or a number that it is computed from, depends on bits that are not the same in each width.
     cut: bool,
-    /// It has a type, in which DWARF computes.
+    /// It has a DWARF type, which fixes the width.
     typed: bool,
     constant: Option<u64>,
 }
@@ -53,7 +53,7 @@ impl Number {
         self.sure >= 64
     }
 
-    /// What takes so many low bits of it, and no others.
+    /// The result of using only this many low bits of it.
     const fn taken(self, bits: u32) -> Self {
         let same = self.sure >= bits;
         Self {
@@ -64,8 +64,8 @@ impl Number {
     }
 }
 
-/// Whether the low `wanted` bits of what a location computes are the same for each width in which the code may compute it.
-/// Addresses have `word` bits.
+/// Whether the low `wanted` bits of a location's result are the same for each width in which the code may compute it. Addresses
+/// have `word` bits.
 pub(crate) fn is_sure(operations: &[(usize, ExpressionOperation)], word: u32, wanted: u32) -> bool {
     let computes = (operations.iter()).any(|(_, operation)| {
         matches!(
@@ -79,7 +79,7 @@ pub(crate) fn is_sure(operations: &[(usize, ExpressionOperation)], word: u32, wa
 
 struct Analysis {
     word: u32,
-    /// The least width in which the code may compute: as many bits as are taken of a result, rounded up.
+    /// The least width in which the code may compute: the number of bits that are used of a result, rounded up.
     least: u32,
     stack: Vec<Number>,
 }
@@ -226,7 +226,7 @@ impl Analysis {
             Operation::Plus | Operation::Minus | Operation::Mul => both,
             Operation::Shl => {
                 let by = count(by);
-                // A sign is made so of the highest bit, and what is compared of narrow numbers.
+                // This is how a sign is made from the highest bit, and how narrow numbers are compared.
                 let taken = match by >= self.word / 2 {
                     true => of_left.taken(self.word.saturating_sub(by)),
                     false => of_left,
@@ -295,8 +295,8 @@ fn count(by: Option<u64>) -> u32 {
     by.and_then(|by| u32::try_from(by).ok()).unwrap_or(0)
 }
 
-/// In how many bits the code computes at least: as many as the fewest that a location takes of what it has computed. A compiler
-/// extends what it computes in fewer, by a mask or by shifts to the left and back.
+/// The least number of bits in which the code computes: the fewest that a location uses of a result. A compiler extends narrower
+/// results, by a mask or by shifts to the left and back.
 fn least_width(operations: &[(usize, ExpressionOperation)], word: u32, wanted: u32) -> u32 {
     let constant = |operation: &ExpressionOperation| match operation {
         Operation::UnsignedConstant { value } => Some(*value),
@@ -354,7 +354,7 @@ mod tests {
         (number << (64 - width)).cast_signed() >> (64 - width)
     }
 
-    /// A computation of the code, written as GCC writes it: what it gives in the code, and its operations.
+    /// A computation of the code in GCC's form: its result in the code, and its operations.
     struct Written {
         operations: Vec<ExpressionOperation>,
         registers: Vec<u64>,
@@ -366,7 +366,7 @@ mod tests {
             self.operations.push(value);
         }
 
-        /// Writes a computation of so many bits, of which it gives the value.
+        /// Writes a computation of this many bits, and returns its value.
         fn compute(&mut self, chance: &mut Chance, width: u32, depth: u32) -> u64 {
             let kind = if depth == 0 {
                 chance.below(2)
@@ -455,7 +455,7 @@ mod tests {
             }
         }
 
-        /// What DWARF makes of the operations.
+        /// The result of the operations in DWARF.
         fn run(&self) -> u64 {
             let mut stack: Vec<u64> = Vec::new();
             for operation in &self.operations {

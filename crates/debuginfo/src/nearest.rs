@@ -21,7 +21,7 @@ const MOST_LINES: usize = 64;
 pub struct ValuePlace {
     /// The address.
     pub address: Address,
-    /// The file and the line, where a tracepoint on that line goes to the address.
+    /// The file and the line, if a tracepoint on that line goes to the address.
     pub line: Option<(String, u64)>,
 }
 
@@ -38,8 +38,7 @@ impl fmt::Display for ValuePlace {
     }
 }
 
-/// The place nearest to another, and in the same function, at which one of the frame's variables has a value; none where it has
-/// one nowhere.
+/// The nearest place in the same function at which one of the frame's variables has a value; `None` if it has none anywhere.
 pub(crate) fn nearest_value(place: &CodePlace<'_>, name: &str) -> Option<ValuePlace> {
     let debug = place.debug();
     let variable = |(unit, entry): &(usize, crate::dwarf::Entry)| {

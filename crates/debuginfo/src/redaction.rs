@@ -17,7 +17,7 @@ const MOST_RANGES: u64 = 4096;
 /// Bytes of a value: the first one and how many.
 pub type ByteRange = (u64, u64);
 
-/// The patterns, and what is known of types by them.
+/// The patterns, and a cache of their results for types.
 #[derive(Debug, Default)]
 pub(crate) struct Redacted {
     patterns: Arc<Redactions>,
@@ -50,15 +50,15 @@ impl Redacted {
     }
 }
 
-/// What the patterns redact of the types of a program.
+/// The redacted parts of a program's types.
 pub(crate) struct RedactedTypes<'a> {
     redacted: &'a Redacted,
     types: Types<'a>,
 }
 
 impl RedactedTypes<'_> {
-    /// Whether values of a type are redacted by one of its names, or by one of what it refers to or is an array of. A pointer is no
-    /// value of its target.
+    /// Whether values of a type are redacted by one of its names, or by one of its target or its elements. A pointer is no value of
+    /// its target.
     pub(crate) fn redacts(&self, type_id: TypeId) -> bool {
         if self.redacted.patterns.is_empty() {
             return false;

@@ -1,9 +1,9 @@
-//! Where a function's return value is when the function returns, by the calling convention.
+//! The place of a function's return value when the function returns, by the calling convention.
 //!
-//! x86-64: the System V ABI, "The Classification of Parameters and Returning of Values". Rust's own convention is not specified; what
-//! is here is what rustc does: a value of one number is in the register of its kind, one of two numbers in two of them, an aggregate of
-//! at most eight bytes in `rax`, and one of more than sixteen in memory, whose address is in `rax`. Of what is between,
-//! nothing is said.
+//! x86-64: the System V ABI, "The Classification of Parameters and Returning of Values". Rust's own convention is not specified;
+//! this is the behaviour of rustc. A value of one number is in the register of its kind, one of two numbers in two of them. An
+//! aggregate of at most eight bytes is in `rax`, and one of more than sixteen is in memory, whose address is in `rax`. Sizes in
+//! between are unknown.
 
 use gimli::{Encoding, EndianReader, Format, RunTimeEndian, constants};
 use tracewire_arch::Architecture;
@@ -32,7 +32,7 @@ pub enum ReturnValueError {
     /// The machine's convention is not known here.
     #[error("where {0} returns values is not known here")]
     Machine(Architecture),
-    /// The convention says nothing certain of the type.
+    /// The convention does not settle the type.
     #[error(
         "where {0} has its return value is not known: its type is in no form that the convention settles"
     )]
@@ -81,7 +81,7 @@ impl<'a> ReturnValues<'a> {
         Self { types }
     }
 
-    /// The type of what the function around an address returns, and where that is when it returns.
+    /// The return type of the function around an address, and the place of the value when it returns.
     pub(crate) fn at(&self, pc: Address) -> Result<(TypeId, VariableLocation), ReturnValueError> {
         let function = Functions::new(self.types).at(pc);
         let function = function.ok_or(ReturnValueError::NoFunction(pc))?;
@@ -105,7 +105,7 @@ impl<'a> ReturnValues<'a> {
         let code = match modules.language_at(Some(pc)) {
             Language::Rust => self.rust_return(type_id, size),
             Language::C | Language::Cpp => Some(self.system_v_return(type_id, size)),
-            // Go has a convention of its own, of up to nine integer registers.
+            // Go has another convention, with up to nine integer registers.
             Language::Go => None,
         };
         let code = code.ok_or_else(unknown)?;
@@ -130,7 +130,7 @@ impl<'a> ReturnValues<'a> {
                 .collect();
         }
         if is_vector && matches!(size, 16 | 32 | 64) {
-            // One register: xmm0, ymm0 or zmm0; what is beyond xmm0 is in registers that no DWARF number says.
+            // One register: xmm0, ymm0 or zmm0; the part beyond xmm0 has no DWARF number.
             return vec![OP_REG_XMM0, OP_PIECE, 16, OP_PIECE, (size - 16) as u8];
         }
         let mut parts = 0;
@@ -295,8 +295,8 @@ impl<'a> ReturnValues<'a> {
             && matches!(&*self.types.strip(member.type_id), Type::Structure { members, .. } if members.is_empty())
     }
 
-    /// Whether values of a type are passed in memory whatever their size, as C++'s are that have a destructor or a copy
-    /// constructor of their own.
+    /// Whether values of a type are passed in memory at any size, as those of C++ classes with a destructor or a copy constructor
+    /// of their own are.
     fn is_passed_by_reference(&self, type_id: TypeId, depth: u32) -> bool {
         let Some(depth) = depth.checked_sub(1) else {
             return true;
@@ -327,8 +327,8 @@ impl<'a> ReturnValues<'a> {
         }
     }
 
-    /// Whether a class has a destructor, a copy or a move constructor of its own, or virtual functions: compilers that do not say how a
-    /// class is passed decide by that.
+    /// Whether a class has a destructor, a copy or a move constructor of its own, or virtual functions. It decides how a class is
+    /// passed if the compiler's debug information does not.
     fn has_own_copy(&self, class: TypeId) -> bool {
         let Some((module, die)) = self.types.entry_of(class) else {
             return false;
@@ -485,7 +485,7 @@ impl<'a> ReturnValues<'a> {
                 let Some(part) = variants else {
                     return true;
                 };
-                // The tag of an enum may be in a place where its variants have their values (a niche).
+                // The tag of an enum may be in the same bytes as its variants' values (a niche).
                 let is_niche = part.discriminant.is_some()
                     && part.variants.iter().any(|variant| variant.value.is_none());
                 if let Some(tag) = part.discriminant.as_ref().filter(|_| !is_niche)

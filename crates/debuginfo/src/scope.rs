@@ -5,8 +5,8 @@ use tracewire_model::Address;
 use crate::TypeId;
 use crate::location_expression::VariableLocation;
 
-/// A place that names are seen from: an address, and which of the frames there. An address in an inlined copy has a frame
-/// for the copy and one for each function around it, and each has arguments and variables of its own.
+/// A place from which names are looked up: an address, and one of the frames there. An address in an inlined copy has a frame for
+/// the copy and one for each function around it, and each has other arguments and variables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Scope {
     /// The address.
@@ -17,7 +17,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The level where the function that was asked for has no frame at the address.
+    /// The level if the requested function has no frame at the address.
     pub const OUTSIDE: u32 = u32::MAX;
 }
 
@@ -28,7 +28,7 @@ impl From<Address> for Scope {
     }
 }
 
-/// What a variable is to its function.
+/// A variable's role in its function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum VariableKind {
     /// A formal parameter.
@@ -48,11 +48,11 @@ pub enum VariableKind {
 pub struct Variable {
     /// Its name; qualified (`ns::counter`) for one of a namespace or class.
     pub name: String,
-    /// Its type. For a [`VariableKind::Symbol`] it is `int`, of which GDB says that it has unknown type.
+    /// Its type. For a [`VariableKind::Symbol`] it is `int`, which GDB calls an unknown type.
     pub type_id: TypeId,
-    /// What it is to its function.
+    /// Its role in its function.
     pub kind: VariableKind,
-    /// Where it is, at the pc asked for.
+    /// Its place, at the requested pc.
     pub location: VariableLocation,
     /// Whether the compiler made it (`this`).
     pub artificial: bool,

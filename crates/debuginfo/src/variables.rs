@@ -43,7 +43,7 @@ impl<'a> FrameVariables<'a> {
                 {
                     continue;
                 }
-                // `extern int x;` in a block says nothing of where x is.
+                // `extern int x;` in a block does not give the place of x.
                 if is_mere_declaration(place.debug(), unit, &entry) {
                     continue;
                 }
@@ -143,7 +143,7 @@ fn kind_of(entry: &Entry) -> VariableKind {
     }
 }
 
-/// The variables of a module that are seen from nowhere in particular: of units, namespaces and classes.
+/// The variables of a module that are outside of functions: of units, namespaces and classes.
 pub(crate) struct UnitVariables<'a> {
     types: Types<'a>,
     module: &'a Module,
@@ -215,7 +215,7 @@ impl<'a> UnitVariables<'a> {
 /// The expression that gives the frame base at a place.
 pub(crate) fn frame_base(place: &CodePlace<'_>) -> Option<LocationExpression> {
     let debug = place.debug();
-    // The innermost function that says what its frame base is: that of an inlined copy is its function's.
+    // The innermost function with a frame base: for an inlined copy it is its function's.
     let function = place.function()?;
     let entry = debug.entry(place.die(function))?;
     let (unit, value) = debug.attribute_of(place.unit, &entry, constants::DW_AT_frame_base)?;
@@ -262,8 +262,8 @@ pub(crate) fn is_mere_declaration(debug: &DebugInformation, unit: usize, entry: 
                 .is_none())
 }
 
-/// What a block declares: its own entries in order, then what only the entry it completes has; those were left
-/// out of this copy, and are optimized out.
+/// The declarations of a block: its own entries in order, then those that only the entry it completes has. The latter were left out
+/// of this copy, and are optimized out.
 pub(crate) fn declared(
     debug: &DebugInformation,
     unit: usize,

@@ -1,4 +1,4 @@
-//! Damaged files do no harm: whatever bytes are wrong, every question is answered, and soon.
+//! Damaged files are harmless: with any wrong bytes, every query returns, and soon.
 
 mod support;
 

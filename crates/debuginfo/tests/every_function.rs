@@ -1,5 +1,5 @@
-//! Every function of optimised programs that has code of its own or inlined copies: a location that names it means its own
-//! arguments, wherever the address falls. Which those are, the entries of the debug information say.
+//! Every function of optimised programs with code or inlined copies: a location that names it means its own arguments, at any
+//! address. The expected arguments are read from the entries of the debug information.
 
 mod support;
 
@@ -12,7 +12,7 @@ use object::{Object as _, ObjectSection as _};
 use support::Build;
 use tracewire_debuginfo::{FunctionPlace, Symbols, VariableKind};
 
-/// How many functions of a program are looked at, unless `TRACEWIRE_EVERY_FUNCTION` says how many.
+/// How many functions of a program are tested, unless `TRACEWIRE_EVERY_FUNCTION` is set.
 const MOST: usize = 150;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         for (&offset, (entry, _)) in &self.entries {
             let is_copy = entry.tag() == constants::DW_TAG_inlined_subroutine;
             let is_function = entry.tag() == constants::DW_TAG_subprogram || is_copy;
-            // A copy whose call is nowhere is no frame (GDB's rule).
+            // A copy without a call site is no frame (GDB's rule).
             let is_frame = !is_copy || entry.attr_value(constants::DW_AT_call_line).is_some();
             if !is_function || !is_frame || !self.has_code(offset) || !self.is_reached(offset) {
                 continue;
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
             let name = self
                 .inherited(offset, constants::DW_AT_linkage_name)
                 .or_else(|| self.inherited(offset, constants::DW_AT_name));
-            // Names in a C++ scope without a linker's name need the scope, which is not what is tested here.
+            // Names in a C++ scope without a linkage name need the scope, which is not tested here.
             let linked = self
                 .inherited(offset, constants::DW_AT_linkage_name)
                 .is_some();
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
                 .is_none();
             // All classes may have one.
             let is_lambda = |name: &str| name == "operator()";
-            // Functions of the compiler's own library have other names for the linker than the debug information says.
+            // Functions of the compiler's own library have linkage names that differ from the debug information.
             let is_builtin = |name: &str| name.contains("compiler_builtins");
             let is_whole =
                 |name: &String| (linked || plain && !is_lambda(name)) && !is_builtin(name);

@@ -69,7 +69,7 @@ fn compare(build: Build, architecture: Architecture) {
             panic!("{line}");
         };
         let pc = Address(pc.parse().expect("a number"));
-        // What is in libraries has no module here.
+        // Addresses in libraries have no module here.
         if symbols.module_at(pc).is_none() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! A tracepoint on a function goes to its first instruction where arguments are lost past its prologue.
+//! A tracepoint on a function goes to its first instruction if arguments are lost after its prologue.
 
 use std::process::Command;
 

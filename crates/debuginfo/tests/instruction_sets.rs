@@ -63,7 +63,7 @@ fn address_in(text: &str) -> Option<u64> {
 fn functions_and_addresses_have_gdbs_names_and_places() {
     let directory = tempfile::tempdir().unwrap();
     for (target, options) in BUILDS {
-        // Debug information has even addresses on Arm too: its functions must meet those of the symbols.
+        // Debug information has even addresses on Arm too: its functions must match those of the symbols.
         let with_debug: &[&str] = if target.starts_with("armv7a") {
             &["-g"]
         } else {
@@ -76,7 +76,7 @@ fn functions_and_addresses_have_gdbs_names_and_places() {
             symbols.add_module(&path, 0).unwrap();
             let functions = symbols.functions();
 
-            // Each once, none made of mapping symbols or of labels within others.
+            // Each once, and no mapping symbols or labels within functions.
             let mut names: Vec<&str> = functions.iter().map(|one| &*one.name).collect();
             names.sort_unstable();
             assert_eq!(names, FUNCTIONS, "{what}");
@@ -84,7 +84,7 @@ fn functions_and_addresses_have_gdbs_names_and_places() {
                 functions.iter().find(|one| one.name == name).unwrap()
             };
             assert!(by_name("untyped").is_label && !by_name("sizeless").is_label);
-            // Every address of the code. Clang fills up behind functions, where GDB goes by the one before.
+            // Every address of the code. Clang adds padding after functions, where GDB uses the function before it.
             let addresses: Vec<u64> = (functions.iter())
                 .filter(|one| one.name != "untyped")
                 .flat_map(|one| (one.ranges[0].0.0..one.ranges[0].1.0).step_by(2))

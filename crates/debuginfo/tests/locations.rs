@@ -1,4 +1,4 @@
-//! Locations resolve to the very addresses where GDB puts a breakpoint, and the very lines it tells for them.
+//! Locations resolve to the addresses where GDB puts a breakpoint, with GDB's lines.
 
 mod support;
 
@@ -8,9 +8,8 @@ use std::path::Path;
 use support::{Build, gdb_locations};
 use tracewire_debuginfo::{ResolvedLocation, Symbols};
 
-/// The places of a location as GDB 13 has them, with their lines, and how many more there are that GDB 13 takes for other
-/// addresses: it knows of no `DW_AT_entry_pc`. Where a function begins with an inlined copy of another, GDB has that one's
-/// line.
+/// The places of a location as in GDB 13, with their lines, and the number of further ones that GDB 13 puts at other addresses: it
+/// does not support `DW_AT_entry_pc`. If a function begins with an inlined copy of another, GDB has that one's line.
 fn resolved(symbols: &Symbols, location: &str, wanted: &[(u64, u64)]) -> (Vec<(u64, u64)>, usize) {
     let places = symbols.resolve(location, None).unwrap_or_default();
     let (elsewhere, of_gdb): (Vec<_>, Vec<_>) =
@@ -179,7 +178,7 @@ fn compare(build: Build) {
             .filter(|place| !found.contains(place))
             .collect();
         let same = rest.len() <= elsewhere && found.iter().all(|place| wanted.contains(place));
-        // GDB does not find a Rust function by its symbol alone.
+        // GDB does not find a Rust function by its symbol only.
         let more = wanted.is_empty() && location.starts_with("modules::");
         if !same && !more {
             let error = symbols.resolve(location, None).err();
@@ -252,8 +251,7 @@ builds! {
     rust_release: "rustc" "modules.rs" &["-g", "-O", "--edition=2021"];
 }
 
-/// A static program has the C library's two thousand functions in it, without debug information, written by hand or
-/// by a compiler.
+/// A static program contains the C library's two thousand functions without debug information, written by hand or by a compiler.
 #[test]
 fn symbols_of_a_static_program() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -63,7 +63,7 @@ fn functions_and_lines_are_where_gdb_has_them() {
             .map(|name| (*name).to_owned())
             .chain(lines)
             .collect();
-        // One place for each that GDB knows, told in the order of the breakpoints.
+        // One place for each of GDB's, printed in the order of the breakpoints.
         let mut commands: Vec<String> = wanted
             .iter()
             .map(|place| format!("break {place}"))

@@ -84,7 +84,7 @@ fn stripped_program_is_read_with_its_debug_file() {
     assert_eq!(names, ["job", "by"]);
     assert!(symbols.cfa(pc).is_some());
 
-    // A debug file that does not belong to the program is not taken.
+    // A debug file that does not belong to the program is not used.
     std::fs::write(&debug, b"\x7fELF something else").expect("the file is written");
     let symbols = load(&stripped, 0);
     assert_eq!(symbols.modules()[0].debug_file, None);
@@ -249,7 +249,7 @@ fn a_module_that_comes_back_is_read_once_and_last_in_the_order() {
     let twice = add(&mut symbols, &program, 0x1_0000);
     assert_ne!(twice, first);
     assert!(symbols.remove_module(twice));
-    // Elsewhere it is another one, of the file that was read before.
+    // At another address it is another module, of the same file.
     assert!(symbols.remove_module(first));
     let elsewhere = add(&mut symbols, &program, 0x2_0000);
     assert!(elsewhere != first && elsewhere != twice);
@@ -398,7 +398,7 @@ fn names_are_found_from_where_they_are_seen() {
 fn markers_are_found_by_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let source = directory.path().join("marked.c");
-    // What sys/sdt.h makes of DTRACE_PROBE2 (app, start, a, b).
+    // The expansion of sys/sdt.h's DTRACE_PROBE2 (app, start, a, b).
     std::fs::write(
         &source,
         r#"
@@ -523,7 +523,7 @@ fn symbols_may_go_to_another_thread() {
     goes(Symbols::new());
 }
 
-/// What was read of large debug information is kept: the answers are the same with it.
+/// Data read from large debug information is kept: the answers are the same with it.
 #[test]
 fn kept_names_change_no_answer() {
     let options: &[&str] = &["-g", "-O1", "-Wl,--build-id=sha1"];
@@ -589,7 +589,7 @@ fn kept_changes_no_answer(options: &'static [&'static str], expected: &[&str]) {
     let expected: BTreeSet<String> = expected.iter().map(|kind| (*kind).to_owned()).collect();
     assert_eq!(kinds(files()), expected);
     assert_eq!(answers(Some(&cache)), wanted);
-    // What is damaged is made again.
+    // A damaged file is made again.
     for file in files() {
         let whole = std::fs::read(&file).expect("read");
         std::fs::write(&file, &whole[..whole.len() / 2]).expect("written");

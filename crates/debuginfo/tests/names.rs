@@ -57,7 +57,7 @@ fn printed_names(program: &Path) -> BTreeMap<String, BTreeSet<u64>> {
     found
 }
 
-/// What is wrong with how the names of a program are taken; every `each`th is looked at.
+/// Errors in the lookup of a program's names; one in `each` is tested.
 fn wrong_names(program: &Path, each: usize) -> Vec<String> {
     let symbols = symbols_of(program);
     let mut names = printed_names(program);
@@ -256,7 +256,7 @@ fn functions_of_rust_are_named_in_many_ways() {
             functions(&symbols, "main::{closure#1}"),
             ["names::main::{closure#1}"]
         );
-        // There are copies of it alone.
+        // There are only inlined copies of it.
         assert_eq!(
             functions(&symbols, "store::always"),
             ["names::store::always"]
@@ -288,7 +288,7 @@ fn a_module_limits_a_name() {
         assert_eq!(places.len(), 1, "{location}: {places:?}");
         assert!(!places[0].known_to_gdb);
     }
-    // Of an indirect function what is selected is not known before a program runs; the resolver is.
+    // The selection of an indirect function is not known before a program runs; the resolver is.
     assert!(!symbols.unselected("libc:strlen").is_empty());
     assert!(symbols.unselected("libc:str*").len() > 10);
     let main = program

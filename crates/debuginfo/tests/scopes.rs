@@ -133,7 +133,7 @@ fn compare(build: Build) {
         let pc = u64::from_str_radix(pc, 16).expect("hex");
         let found = ours(&symbols, pc);
         if found != wanted {
-            // One of each kind is enough to tell.
+            // One of each kind is enough.
             let kind = (
                 found.split_once('|').map(|(_, rest)| rest.to_owned()),
                 wanted.split_once('|').map(|(_, rest)| rest.to_owned()),

@@ -43,7 +43,7 @@ fn of_several_names_it_is_gdb_s() {
     let differences: Vec<_> = theirs
         .iter()
         .map(|(address, theirs)| (symbols.symbol_at(Address(*address)), theirs))
-        // The clones that the compiler makes of a function have names of their own in GDB.
+        // The compiler's clones of a function have other names in GDB.
         .filter(|(ours, _)| ours.as_ref().is_none_or(|(ours, _)| !ours.contains('.')))
         .filter(|(ours, theirs)| ours.as_ref().is_none_or(|(ours, _)| ours != **theirs))
         .collect();

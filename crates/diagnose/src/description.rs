@@ -1,4 +1,4 @@
-//! What the lines of the description say that cannot be.
+//! Contradictions in the lines of the description.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::finding::{ExpressionRole, Fault, Finding};
 use crate::redefinition::Definitions;
 use crate::source::OpenString;
 
-/// Reports what each line says, then what the status line says.
+/// Reports the findings of each line, then those of the status line.
 pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     let defined: HashSet<_> = file
         .description()
@@ -137,7 +137,7 @@ fn check_piece(
             } => {
                 check_register(file, number, *register, report);
             }
-            // A mask may ask for more than there is: GDB asks for all registers it can think of.
+            // A mask may request more than exists: GDB requests all registers that it knows.
             Action::Registers(_) | Action::Memory { .. } | Action::StaticData => {}
         }
     }

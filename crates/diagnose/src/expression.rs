@@ -1,4 +1,4 @@
-//! What an expression asked for when it ran, found by running it again on what the frame holds.
+//! The data that an expression requested when it ran, found by running it again on the frame.
 
 use std::collections::HashMap;
 
@@ -37,12 +37,11 @@ impl Program {
     }
 }
 
-/// How much running the expressions of a file may cost, in steps. A file must not cost hours, however large it is and
-/// whatever is in it.
+/// The limit of steps for running the expressions of a file. A file must not cost hours, for any size and content.
 pub(crate) struct Budget(u64);
 
 impl Budget {
-    /// What a file may cost that has few frames, and expressions of any kind.
+    /// The limit for a file with few frames, and any expressions.
     const STEPS: u64 = 1 << 26;
 
     /// How much more for each of its bytes; a frame of a hundred bytes is seldom of an expression of ten steps.
@@ -53,7 +52,7 @@ impl Budget {
         Self(Self::STEPS.saturating_add(size.saturating_mul(Self::STEPS_PER_BYTE)))
     }
 
-    /// Takes this much of it; none when not so much is left.
+    /// Takes this much of it; `None` when less is left.
     fn take(&mut self, cost: u64) -> Option<()> {
         self.0 = self.0.checked_sub(cost)?;
         Some(())
@@ -67,23 +66,23 @@ pub(crate) struct Rerun<'r, 'f> {
     /// Whether an expression of the file sets the variable; its value then changes during the hit.
     is_set: &'r dyn Fn(u16) -> bool,
     budget: &'r mut Budget,
-    /// What the expressions have set so far; none where that cannot be known.
+    /// The values that the expressions have set so far; `None` where a value is unknown.
     set: HashMap<u16, Option<u64>>,
-    /// What the frame tells of registers and variables that were asked for.
+    /// The frame's values of requested registers and variables.
     registers: HashMap<u16, Option<u64>>,
     variables: HashMap<u16, Option<u64>>,
 }
 
-/// How an expression ends on what a frame holds.
+/// The end of an expression on a frame.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// With this on its stack.
     Done(Option<u64>),
-    /// It depends on a value that the frame does not tell.
+    /// It depends on a value that the frame does not have.
     Unknown,
     /// The target cannot have come to its end.
     Failed,
-    /// It is not run, or not to its end, for want of steps.
+    /// It is not run, or not to its end, because of the limit of steps.
     TooLong,
 }
 
@@ -107,9 +106,9 @@ impl<'r, 'f> Rerun<'r, 'f> {
         }
     }
 
-    /// Runs an expression and reports what it collects that is not there. From the first value on that the frame does
-    /// not tell nothing more is said of memory, as its address may be made of that value; a variable is still
-    /// asked for, as long as no jump may have gone around it.
+    /// Runs an expression and reports missing data that it collects. After the first value that the frame does not have, memory is
+    /// not reported any more, since its address may depend on that value. A variable is still reported, as long as no jump may have
+    /// skipped it.
     pub(crate) fn run(
         &mut self,
         evaluation: &mut Evaluation,
@@ -192,7 +191,7 @@ impl<'r, 'f> Rerun<'r, 'f> {
         }
     }
 
-    /// What looking for something among the frame's blocks costs.
+    /// Takes the cost of a search among the frame's blocks.
     fn take_search(&mut self) -> Option<()> {
         self.budget.take(self.frame.data().len() as u64 / 16)
     }

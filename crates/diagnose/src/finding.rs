@@ -1,4 +1,4 @@
-//! What can be wrong with a trace file, where, and how bad it is.
+//! Faults of a trace file, with their place and severity.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use tracewire_tracefile::{Checksum, MAX_LINE, MAX_TRACEPOINT_NUMBER, ProblemKind
 /// How bad a [`Finding`] is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// The file can be read; a reader should know this.
+    /// The file can be read, but its reader should know this.
     Warning,
     /// Something is damaged or contradicts itself.
     Error,
@@ -64,7 +64,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is wrong.
+/// The fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -74,15 +74,15 @@ pub enum Fault {
     /// A line that GDB refuses the whole file for.
     #[error("a line of {0} bytes: GDB reads lines of at most {MAX_LINE}, and refuses the file")]
     LongLine(usize),
-    /// No `R` line, or one that says 0.
+    /// No `R` line, or one with size 0.
     #[error("no `R` line says the size of a register block: GDB refuses the file")]
     NoRegisterBlockSize,
     /// The `R` line is decimal.
     #[error("the size of a register block is decimal: GDB takes {decimal} for {hexadecimal}")]
     DecimalSize {
-        /// What it is.
+        /// The size.
         decimal: u32,
-        /// What GDB takes it for.
+        /// The size that GDB reads.
         hexadecimal: u32,
     },
     /// No `status` line.
@@ -105,7 +105,7 @@ pub enum Fault {
     /// A field of the status line whose value cannot be understood.
     #[error("the value of the field `{0}` of the status line cannot be understood")]
     StatusValue(String),
-    /// A line says what served a tracepoint that no line defines.
+    /// A line names the mechanism of a tracepoint that no line defines.
     #[error("says what served tracepoint {number} at {address}, which is not defined")]
     ServedUndefined {
         /// Which tracepoint.
@@ -113,7 +113,7 @@ pub enum Fault {
         /// Which of its addresses.
         address: Address,
     },
-    /// A line says how many hits of a tracepoint were skipped that no line defines.
+    /// A line has the skipped hits of a tracepoint that no line defines.
     #[error(
         "says how many hits of tracepoint {number} at {address} were skipped, which is not defined"
     )]
@@ -123,7 +123,7 @@ pub enum Fault {
         /// Which of its addresses.
         address: Address,
     },
-    /// A line says when a tracepoint was out of the program that no line defines.
+    /// A line has the pauses of a tracepoint that no line defines.
     #[error(
         "says when tracepoint {number} at {address} was out of the program, which is not defined"
     )]
@@ -160,7 +160,7 @@ pub enum Fault {
     /// The status line gives another number of frames.
     #[error("the status line says {told} frames; there are {found}")]
     FrameCount {
-        /// What it says.
+        /// The number in the file.
         told: u64,
         /// How many there are.
         found: u64,
@@ -196,8 +196,8 @@ pub enum Fault {
     /// Something is after the end marker.
     #[error("{0} bytes after the end marker are not all zero: the marker may be damage")]
     Trailing(u64),
-    /// Zeros are after the end marker: what a file system leaves of bytes that did not get to the disk, and what a
-    /// recording that was killed has reserved.
+    /// Zeros after the end marker: a file system may leave them instead of bytes that did not reach the disk, and a killed
+    /// recording leaves its reserve.
     #[error(
         "{0} zero bytes after the end marker, where GDB writes 2: frames may have been there, or were to"
     )]
@@ -207,9 +207,9 @@ pub enum Fault {
         "the file was written with `{told}` and has `{found}` now: something in it is damaged, or was edited (`repair` writes it again)"
     )]
     Checksum {
-        /// What the file says.
+        /// The checksum in the file.
         told: Checksum,
-        /// What its bytes have.
+        /// The checksum of its bytes.
         found: Checksum,
     },
     /// The status line promises a checksum that is not there.
@@ -237,7 +237,7 @@ pub enum Fault {
         "memory at {0} was collected twice and differs: it was written in between, or the file is damaged"
     )]
     Disagreement(Address),
-    /// Something its actions ask for is not there.
+    /// Data that its actions request is missing.
     #[error("{0} should have been collected, and is not there")]
     NotCollected(Wanted),
     /// So many actions were held against frames that no more are.
@@ -248,20 +248,20 @@ pub enum Fault {
     /// Time runs backwards.
     #[error("made {0} microseconds before the frame before it")]
     TimeBackwards(u64),
-    /// An agent expression that must not be evaluated.
+    /// An invalid agent expression.
     #[error("{what} of tracepoint {number} cannot be evaluated: {reason}")]
     Expression {
         /// Which tracepoint.
         number: TracepointNumber,
         /// The condition, or an action's expression.
         what: ExpressionRole,
-        /// What is wrong with it.
+        /// The reason.
         reason: VerifyError,
     },
     /// A condition that leaves nothing on the stack.
     #[error("the condition of tracepoint {0} has no result")]
     NoResult(TracepointNumber),
-    /// An action asks for a register that is not there.
+    /// An action requests a register that does not exist.
     #[error(
         "tracepoint {number} asks for register {register}, which the target description does not have"
     )]
@@ -289,20 +289,20 @@ pub enum Fault {
         /// Their name.
         name: String,
     },
-    /// What a line defines has been defined before.
+    /// A line repeats a definition.
     #[error("{what} is defined again, after line {first}: the last line counts")]
     DefinedAgain {
-        /// What is.
+        /// The kind of the definition.
         what: Defined,
         /// The line before.
         first: usize,
     },
-    /// A string of the user's is longer or shorter than its lines tell.
+    /// A source string is longer or shorter than its lines announce.
     #[error("{what} has {found} bytes; its line says {told}")]
     StringLength {
         /// Which string, in words.
         what: String,
-        /// How many bytes its first line says.
+        /// The length in its first line.
         told: u64,
         /// How many there are.
         found: u64,
@@ -321,12 +321,12 @@ pub enum Fault {
         /// Bytes in all.
         size: u64,
     },
-    /// The frames have no room in what is used of the buffer.
+    /// The frames do not fit in the used part of the buffer.
     #[error("the status line says {used} bytes of the buffer used; the frames take {frames}")]
     BufferUsed {
         /// Bytes used.
         used: u64,
-        /// What the frames take.
+        /// The size of the frames.
         frames: u64,
     },
     /// The run stopped before it started.
@@ -339,12 +339,12 @@ pub enum Fault {
         number: TracepointNumber,
         /// Which of its addresses.
         address: Address,
-        /// How many hits its `V` line says.
+        /// The number of hits in its `V` line.
         told: u64,
         /// How many frames there are.
         found: u64,
     },
-    /// More steps than `while-stepping` asks for.
+    /// More steps than `while-stepping` requests.
     #[error(
         "tracepoint {number} has {steps} frames of steps for {hits} hits, at {count} steps a hit at most"
     )]
@@ -369,7 +369,7 @@ pub enum Fault {
         /// The program counter.
         at: Address,
     },
-    /// A frame that its tracepoint's condition would not have let be made.
+    /// The frame's tracepoint has a condition that is false on the frame.
     #[error(
         "the condition of tracepoint {0} is false of what the frame holds: a value changed during the hit, or is damaged"
     )]
@@ -383,17 +383,17 @@ pub enum Fault {
     /// An expression of the tracepoint's actions collects something that is not there.
     #[error("{0} should have been collected by an expression, and could not be read or is lost")]
     NotCollectedByExpression(Wanted),
-    /// So much was run that what is left of the frames is not looked at so closely.
+    /// The limit of steps is reached: the remaining frames are checked less closely.
     #[error(
         "running the expressions on all frames takes too long: from here on nobody has looked for what they should have collected"
     )]
     NotRun,
 }
 
-/// What an expression is there for.
+/// The purpose of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExpressionRole {
-    /// It says whether a hit counts.
+    /// It decides whether a hit counts.
     Condition,
     /// It collects at a hit.
     Action,
@@ -411,7 +411,7 @@ impl fmt::Display for ExpressionRole {
     }
 }
 
-/// What is to be collected.
+/// The data to collect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
     /// A register block.
@@ -467,7 +467,7 @@ impl fmt::Display for Wanted {
 }
 
 impl Fault {
-    /// How bad it is. An error is damage or a contradiction; a warning is what a reader should know.
+    /// Its severity. An error is damage or a contradiction; a warning is something that a reader should know.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

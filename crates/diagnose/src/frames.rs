@@ -1,4 +1,4 @@
-//! What the frames hold that cannot be, or lack.
+//! Contradictions in the frames, and missing data.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ const MAX_FRAME: usize = 1 << 20;
 /// How many variables without a definition are distinguished.
 const MAX_UNDEFINED: usize = 1000;
 
-/// What was run when a frame was made.
+/// The programs that ran when a frame was made.
 struct Programs {
     condition: Option<Program>,
     actions: Vec<Program>,
@@ -30,7 +30,7 @@ struct Programs {
 struct Location {
     address: Address,
     hits_told: Option<u64>,
-    /// Steps have led back here, and which frames are theirs is not known.
+    /// Steps have led back here, and their frames cannot be recognized.
     led_back: bool,
     hits: u64,
     at_hit: Programs,
@@ -174,8 +174,8 @@ fn programs(actions: &[Action]) -> Vec<Program> {
         .collect()
 }
 
-/// Variables whose values a frame's own value does not tell at every moment of a hit: those that an expression sets, and
-/// those that the target provides.
+/// Variables that change during a hit, so that a frame does not have all their values: those that an expression sets, and those of
+/// the target.
 fn changing_variables(file: &TraceFile) -> HashSet<u16> {
     let description = file.description();
     let builtin = description
@@ -273,14 +273,14 @@ fn check_time(status: &StatusFields, time: u64, report: &mut dyn FnMut(Fault)) {
     }
 }
 
-/// What only the numbers of all frames tell.
+/// Checks that need the numbers of all frames.
 fn check_counts(
     plans: &HashMap<TracepointNumber, Plan>,
     status: Option<&StatusFields>,
     report: &mut dyn FnMut(Finding),
 ) {
-    // A run that goes on has counted on since its frames were saved, and the first hits of a circular buffer, or of a part
-    // of a file, may be gone while their steps are there.
+    // A run that is still on has counted further hits since its frames were saved. The first hits of a circular buffer, or of a
+    // part of a file, may be missing while their steps are there.
     let running = status.is_some_and(|status| status.running);
     let some_are_gone = status.is_some_and(|status| {
         status.circular == Some(true) || status.frames_created > status.frames

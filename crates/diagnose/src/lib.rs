@@ -2,26 +2,28 @@
 //!
 //! # Findings
 //!
-//! [`check_structure()`] looks at structure, the target description, and values that plain actions ask for. [`check()`] adds what needs agent expressions:
+//! [`check_structure()`] checks structure, the target description, and the values of plain actions. [`check()`] adds checks with
+//! agent expressions:
 //!
 //! - expressions that no target could evaluate, and undefined names in them, with the line;
-//! - what expressions should have collected. Each is **run again on the frame it filled**, with the frame's own registers and memory. So
-//!   `collect j->next->name` names the very address whose bytes are missing. A value that the frame does not have ends that;
+//! - data that expressions should have collected. Each is **run again on the frame it filled**, with the frame's own registers and
+//!   memory. So `collect j->next->name` names the exact address whose bytes are missing. A value that the frame does not have ends
+//!   that;
 //! - frames whose condition is false, where the frame has all that the condition reads;
-//! - counts, times and places that contradict each other. Examples are more frames than hits, more steps than asked for, and frames before the
-//!   start or away from their tracepoint.
+//! - counts, times and places that contradict each other. Examples are more frames than hits, more steps than requested, and frames
+//!   before the start or away from their tracepoint.
 //!
-//! An **error** is damage or a contradiction: something is shown wrong or not at all. A **warning** is what a reader should know. Examples are a
-//! value that could not be read, a clock that was set back, and what GDB refuses.
+//! An **error** is damage or a contradiction: something is shown wrong or not at all. A **warning** is something that a reader
+//! should know. Examples are a value that could not be read, a clock that was set back, and lines that GDB refuses.
 //!
-//! The check makes one pass for structure and one for meaning. It keeps one frame in memory, and at most [`LISTED`] findings of a kind. Its time is
-//! bounded: it gives up running expressions after as many steps as a file of its size may cost. A warning then says from which frame
-//! on.
+//! The check makes one pass for structure and one for meaning. It keeps one frame in memory, and at most [`LISTED`] findings of a
+//! kind. Its time is bounded: it stops running expressions after a limit of steps that depends on the file's size. A warning then
+//! names the first frame without this check.
 //!
 //! # Repair and checksums
 //!
-//! [`repair::repair`] writes a valid file of all that is whole in a damaged one, and lists what it changed. [`seal()`] adds a checksum to a good file
-//! of another writer.
+//! [`repair::repair`] writes a valid file of the whole parts of a damaged one, and lists the changes. [`seal()`] adds a checksum to
+//! a good file of another program.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -48,11 +50,11 @@ pub use structure::check_structure;
 /// How many findings of one kind are listed; the others are counted.
 pub const LISTED: u64 = 100;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// What is wrong, in the file's order: what concerns the file as a whole, lines, frames and offsets. At most [`LISTED`]
-    /// of one kind.
+    /// The findings, in the file's order: those about the file as a whole, lines, frames and offsets. At most [`LISTED`] of one
+    /// kind.
     pub findings: Vec<Finding>,
     /// How many errors there are, those not listed among them.
     pub errors: u64,

@@ -1,4 +1,4 @@
-//! Definitions that are in the file twice: the last one counts, and nobody sees the others.
+//! Repeated definitions in a file: the last one counts, and readers ignore the others.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use tracewire_model::{
 
 use crate::finding::Fault;
 
-/// What a line defines.
+/// The kind of a line's definition.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Defined {
     /// The `R` line.

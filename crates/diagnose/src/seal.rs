@@ -21,10 +21,10 @@ pub enum SealError {
         "the checksum that should end the file is missing: it was not finished, or what ends it is damaged"
     )]
     Lost,
-    /// It does not end with an end marker and zeros: frames may be missing, or still to come.
+    /// It does not end with an end marker and zeros: frames may be missing, or the file unfinished.
     #[error("the file does not end with an end marker")]
     Unfinished,
-    /// Somebody else has written to it since it was opened.
+    /// Another program has written to it since it was opened.
     #[error("{} has {found} bytes now and had {size}: it is still being written", path.display())]
     Changed {
         /// Which file.
@@ -39,14 +39,13 @@ pub enum SealError {
     Write(#[from] WriteError),
 }
 
-/// Adds a checksum to the end of the file on the disk, where GDB does not look, so that any change to the file shows
-/// from then on. No other byte of it is changed; whether it is good is for [`crate::check()`] to say before.
+/// Adds a checksum to the end of the file on the disk, where GDB does not read, so that any later change can be recognized. No
+/// other byte is changed. Use [`crate::check()`] before to see whether the file is good.
 ///
-/// `trace` stays as it was opened.
+/// `trace` is unchanged.
 ///
 /// # Errors
-/// When the file is not finished, has a checksum, has changed since it was opened, or cannot be written. It is left as
-/// it was then.
+/// When the file is not finished, has a checksum, has changed since it was opened, or cannot be written. It is unchanged then.
 pub fn seal(trace: &TraceFile) -> Result<Checksum, SealError> {
     let path = trace.path().ok_or(SealError::InMemory)?;
     if let Some(told) = trace.checksum() {

@@ -14,14 +14,14 @@ struct Begun {
     number: TracepointNumber,
     address: Address,
     kind: SourceKind,
-    /// What it is, in words.
+    /// Its kind, in words.
     what: String,
     total: u64,
     length: u64,
 }
 
 impl OpenString {
-    /// Takes the next piece of a tracepoint. Gives what is wrong with the string before, and the line that begins in.
+    /// Takes the next piece of a tracepoint. Returns the fault of the previous string, and the line in which that begins.
     pub(crate) fn take(&mut self, line: usize, piece: &DefinitionRecord) -> Option<(usize, Fault)> {
         let DefinitionContent::Source {
             kind,
@@ -41,7 +41,7 @@ impl OpenString {
             };
             match self.0.as_mut().filter(same) {
                 Some(begun) => begun.length += length,
-                // Such a part is an error of its own.
+                // Such a part is a separate error.
                 None => self.0 = None,
             }
             return None;
@@ -59,7 +59,7 @@ impl OpenString {
         before
     }
 
-    /// What is wrong with the last string, after which no line follows.
+    /// The fault of the last string, after the last line.
     pub(crate) fn end(&mut self) -> Option<(usize, Fault)> {
         let begun = self.0.take().filter(|begun| begun.length != begun.total)?;
         let fault = Fault::StringLength {

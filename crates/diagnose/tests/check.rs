@@ -1,4 +1,4 @@
-//! What a user is told about a file.
+//! The findings about a file.
 
 use proptest::prelude::*;
 use tracewire_diagnose::{LISTED, Report, Severity, check};
@@ -244,7 +244,7 @@ fn what_only_all_frames_tell_is_named() {
             "{new}: {expected}\n{found:#?}"
         );
     }
-    // The count of steps matters where the buffer has not let any hit go.
+    // The count of steps matters if the buffer has not dropped any hit.
     let linear =
         String::from_utf8_lossy(&with("tp T2:555555555158:E:2:", "tp T2:555555555158:E:1:"))
             .contains("circular:1");
@@ -468,7 +468,7 @@ fn a_frame_that_its_condition_rules_out_is_told() {
     }
 }
 
-/// `trace *0x1000`, `while-stepping 2`, with a loop that leads back, in a file that does not say which frames are steps.
+/// `trace *0x1000`, `while-stepping 2`, with a loop that leads back, in a file in which steps cannot be recognized.
 #[test]
 fn steps_that_came_back_are_no_finding() {
     let head = |hits: u8, frames: usize| {

@@ -1,4 +1,4 @@
-//! What a user is told about lines that contradict one another.
+//! The findings about lines that contradict one another.
 
 use tracewire_diagnose::{Severity, check};
 use tracewire_tracefile::TraceFile;
@@ -15,7 +15,7 @@ const LINES: [&str; 8] = [
     "tp T2:1000:E:0:0",
 ];
 
-/// What is said of these lines, each one with its line.
+/// The warnings about these lines, each one with its line.
 fn warnings(lines: &[&str]) -> Vec<String> {
     let text = format!("\x7fTRACE0\n{}\n\n\0\0\0\0", lines.join("\n"));
     let file = TraceFile::from_bytes(text.into_bytes()).expect("a trace file");
@@ -60,7 +60,7 @@ fn what_is_defined_again_is_told_with_both_lines() {
         let expected = format!("line 10: {told}: the last line counts");
         assert_eq!(warnings(&[&LINES[..], &[again]].concat()), [expected]);
     }
-    // Nothing else is said by these.
+    // These have no other findings.
     for harmless in [
         LINES[2],
         "tsv 2:5:0:74776f",

@@ -31,7 +31,7 @@ int main(void) {
 }
 "#;
 
-/// One run: what it is about, and GDB's commands before `tstart`.
+/// One run: its subject, and GDB's commands before `tstart`.
 struct Run {
     name: &'static str,
     bits: u32,
@@ -118,7 +118,7 @@ const RUNS: [Run; 15] = [
             3,
         )
     },
-    // gdbserver goes on with frames that hold nothing when its buffer is full.
+    // gdbserver continues with empty frames when its buffer is full.
     run(
         "full",
         &[

@@ -1,4 +1,4 @@
-//! Files that would take hours, if everything in them were gone over again and again.
+//! Files that would take hours if all parts were processed repeatedly.
 
 use std::fmt::Write as _;
 
@@ -82,7 +82,7 @@ fn an_expression_that_reads_much_finds_its_memory_at_once() {
     assert_eq!(findings(&report(lines, &bytes)), [""; 0]);
 }
 
-/// A register and a variable that the frame does not hold, asked for in a loop.
+/// A register and a variable that the frame does not have, requested in a loop.
 #[test]
 fn an_expression_that_asks_for_much_looks_for_it_once() {
     for code in ["260001292c00012921000029", "2c0001292600012921000029"] {

@@ -123,7 +123,7 @@ fn memory_in_many_pieces_is_read_in_one() {
     assert_eq!(frame.memory(Address(0x1000), MANY), Some(memory));
 }
 
-/// A thousand actions, each of which looks for a register in a frame of 60,000 bytes.
+/// A thousand actions, each of which searches a register in a frame of 60,000 bytes.
 #[test]
 fn many_actions_are_not_held_against_many_frames() {
     let mut description = String::from("R 8\nstatus 0;tstop::0\ntp T1:10:E:0:0\n");

@@ -1,4 +1,4 @@
-//! Files that GDB refuses: they are told, and what is repaired is none.
+//! Files that GDB refuses: they are reported, and no repaired file is one.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ fn file(status: &str) -> Vec<u8> {
     [lines.as_bytes(), b"\x01\0\0\0\0\0\0\0\0\0"].concat()
 }
 
-/// Whether a user is told that GDB refuses the file.
+/// Whether a finding reports that GDB refuses the file.
 fn is_found(path: &Path) -> bool {
     let mut found = false;
     check_structure(&TraceFile::open(path).unwrap(), &mut |finding| {
@@ -54,7 +54,7 @@ fn is_found(path: &Path) -> bool {
 /// Which of the files GDB opens.
 fn opened(paths: &[PathBuf]) -> Vec<bool> {
     let mut commands = vec![
-        // What it does where a text is missing.
+        // The effect of a missing text.
         "maint set internal-error quit no".to_owned(),
         "maint set internal-error corefile no".to_owned(),
     ];
@@ -84,14 +84,14 @@ fn what_gdb_refuses_is_told_and_repaired() {
     for name in NAMES {
         for value in VALUES {
             for rest in ["", ";tframes:1", ";username:zz", ";foo"] {
-                // There GDB reads behind the end of the line.
+                // GDB reads beyond the end of the line there.
                 if (name, value, rest) != ("tstop", "", "") {
                     cases.push(format!("0;{name}:{value}{rest}"));
                 }
             }
         }
     }
-    // A whole qTStatus reply, of which GDB passes over the first field.
+    // A whole qTStatus reply, in which GDB skips the first field.
     let replies = cases.iter().filter(|case| !case.ends_with(['z', 'o']));
     let replies: Vec<String> = replies.map(|case| format!("T{case}")).collect();
     cases.extend(replies);
@@ -136,11 +136,11 @@ fn both_forms_of_the_status_line_say_the_same() {
     assert_eq!(of_reply, status);
     assert_eq!(found, [Fault::StatusReply("tstop:676f6e65:0".to_owned())]);
     assert_eq!(found[0].severity(), Severity::Warning);
-    // A reply that is sent has its own T.
+    // A sent reply has its own T.
     assert!(of_reply.to_string().starts_with("0;tstop:"), "{of_reply}");
     assert!(read("T1;tframes:1").0.fields.running);
 
-    // GDB opens it, and passes over what the check says.
+    // GDB opens it, and ignores the fields that the check reports.
     let path = folder.path().join("reply.tf");
     std::fs::write(&path, file(&reply)).unwrap();
     let commands = [
@@ -153,7 +153,7 @@ fn both_forms_of_the_status_line_say_the_same() {
     assert!(!said.contains("gone"), "{said}");
 }
 
-/// A file without an `R` line, or with one that says 0, is one that GDB refuses; one with long lines too.
+/// GDB refuses a file without an `R` line, or with size 0 in it; one with long lines too.
 #[test]
 fn what_gdb_refuses_is_found() {
     let found = |lines: &str| {

@@ -1,4 +1,4 @@
-//! Real files, cut and damaged at random: what is wrong is found, and everything outside the damage is saved.
+//! Real files, cut and damaged at random: faults are found, and everything outside the damage is saved.
 
 #[path = "../../tracefile/tests/support/mod.rs"]
 mod support;
@@ -27,8 +27,8 @@ fn errors(file: &TraceFile) -> Vec<Finding> {
     findings
 }
 
-/// A file of GDB, one of its test suite, one of ours with memory that looks like frames, one of GDB with a tracepoint without
-/// actions, and one with frames of which nothing could be read.
+/// A file of GDB, one of its test suite, and one of ours with memory that looks like frames. Also one of GDB with a tracepoint
+/// without actions, and one with frames without any readable data.
 fn originals() -> Vec<Vec<u8>> {
     let set = X86Registers::Sse;
     let size = set.layout_64().size();
@@ -119,7 +119,7 @@ fn config() -> ProptestConfig {
     config
 }
 
-/// Bytes that look like blocks after a frame without blocks cost only the frame in whose place they are.
+/// Bytes that look like blocks after a frame without blocks cost only the frame that they replace.
 #[test]
 fn what_looks_like_blocks_of_an_empty_frame_costs_only_itself() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn what_looks_like_blocks_of_an_empty_frame_costs_only_itself() {
     }
 }
 
-/// What a status line may be made of: fields that GDB knows, beginnings of their names, which GDB takes for them, and others.
+/// Parts of a status line: fields of GDB, prefixes of their names, which GDB accepts, and others.
 fn status_words() -> impl Strategy<Value = Vec<String>> {
     let known = prop::sample::select(vec![
         "0",
@@ -220,7 +220,7 @@ proptest! {
         verify(&original, &bytes, &touched, &folder.path().join("damaged.tf"));
     }
 
-    /// Bytes that are missing or too many, which move everything behind them.
+    /// Missing or additional bytes, which move everything after them.
     #[test]
     fn what_is_moved_is_found_again(
         which in 0usize..6,
@@ -368,7 +368,7 @@ fn gdb_opens_what_was_repaired() {
     );
 }
 
-/// Blocks of a kind that is not known are kept where several frames have them. One alone is damage, and GDB would stop at it.
+/// Blocks of an unknown kind are kept if several frames have them. A single one is damage, and GDB would stop at it.
 #[test]
 fn a_stubs_own_blocks_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -473,7 +473,7 @@ fn what_was_repaired_stays_as_it_is() {
         &b"\x02\0\0\0\0\x0dRRRS\0,\x1b\0\0\0\0VVVVV'RS\xefS"[..],
         // Of three tracepoints, two of whose numbers are each other's in the other order.
         b"\0+\0\0\0\0\n\xff\0\0\0\0+\0\0\0\0\0",
-        // What was collected looks like the end of the lines, and more of them.
+        // Collected data looks like the end of the lines, and like more of them.
         b"R 4\nstatus 0;tunknown:0;tframes:1;tcreated:1\ntp T1:0:E:0:0\n\n\x01\0\x1c\0\0\0M\0\0\0\0\0\0\0\0\x11\0\n\n\nR 014E0\ntp T2:",
         // Of register blocks without a byte.
         b"h#\nR \n\nR 0\n 0\n/~\0\0\0\x1eRRRRRRRRRRRRRRVRRRRRRRRRRRRRRRA~\0\0\0\x1aRRRRRRRRRRR/VRRRRRRRPRRRRR",
@@ -489,7 +489,7 @@ fn what_was_repaired_stays_as_it_is() {
     }
 }
 
-/// A frame that has lost its last bytes ends, by its size, in the frame behind it.
+/// A frame that has lost its last bytes ends, by its size, in the next frame.
 #[test]
 fn a_frame_that_lost_bytes_costs_only_itself() {
     let folder = tempfile::tempdir().unwrap();
@@ -516,7 +516,7 @@ fn a_frame_that_lost_bytes_costs_only_itself() {
     }
 }
 
-/// By chance the size of a frame that was moved leads to its tracepoint's number.
+/// By chance the size of a moved frame leads to its tracepoint's number.
 #[test]
 fn a_number_alone_leads_nowhere() {
     let folder = tempfile::tempdir().unwrap();
@@ -584,7 +584,7 @@ fn what_nothing_is_wrong_with_stays_as_it_is() {
     }
 }
 
-/// What is left of a checksum's line is no end of a good file, and zeros without end are none either.
+/// The rest of a checksum's line is no end of a good file, nor are zeros without an end.
 #[test]
 fn what_is_left_of_a_checksum_is_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use tracewire_diagnose::{Finding, SealError, check_structure, seal};
 use tracewire_test_support::sample;
 use tracewire_tracefile::{Checksum, TraceFile};
 
-/// A copy of a file of GDB's in a folder of its own.
+/// A copy of a file of GDB's in a temporary directory.
 fn copy(name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -82,7 +82,7 @@ fn a_file_that_another_writes_to_is_left_as_it_is() {
     let (_folder, path) = copy("sample.tf");
     let file = TraceFile::open(&path).unwrap();
     let longer = [file.as_bytes(), b"\0"].concat();
-    // By another name, for the bytes that are mapped must stay.
+    // Under another name, because the mapped bytes must not change.
     let new = path.with_extension("new");
     fs::write(&new, &longer).unwrap();
     fs::rename(&new, &path).unwrap();
@@ -91,7 +91,7 @@ fn a_file_that_another_writes_to_is_left_as_it_is() {
     assert_eq!(fs::read(&path).unwrap(), longer);
 }
 
-/// Ours promises its checksum: one that lost it is not given another, which would hide that.
+/// A file of ours announces its checksum: one that lost it gets no other, which would hide the loss.
 #[test]
 fn a_file_that_has_lost_its_checksum_gets_no_other() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The tree of calls: who called whom, how often, and how many instructions that took; and the calls one by one.
+//! The tree of calls: caller and callee, how often, and how many instructions that took; and the single calls.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -22,20 +22,20 @@ pub struct Node {
     pub function: FunctionId,
     /// The cpu.
     pub cpu: CpuNumber,
-    /// Who called it: its place in [`CallTree::nodes`].
+    /// Its caller, as an index in [`CallTree::nodes`].
     pub parent: Option<usize>,
-    /// How deep it is below the functions in which the trace begins, which have 0.
+    /// Its depth below the functions in which the trace begins, which have 0.
     pub depth: usize,
     /// How often it was entered.
     pub calls: u64,
-    /// Instructions of its own.
+    /// Instructions of the function itself.
     pub own: u64,
-    /// Instructions, those of what it called included.
+    /// Instructions, including those of its callees.
     pub total: u64,
     children: Vec<usize>,
 }
 
-/// What a function has in all.
+/// The totals of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
     /// Its name.
@@ -44,7 +44,7 @@ pub struct Profile {
     pub address: Address,
     /// How often it was entered.
     pub calls: u64,
-    /// Instructions of its own.
+    /// Instructions of the function itself.
     pub own: u64,
     /// Instructions while it was on the stack. Those of a function that calls itself count once.
     pub total: u64,
@@ -59,7 +59,7 @@ pub struct CallTree {
     instructions: u64,
 }
 
-/// Rows of functions that are distinguished at most; what lies deeper counts for the deepest.
+/// The most rows of functions; deeper calls count for the deepest row.
 const NODES: usize = 1 << 22;
 
 #[derive(Default)]
@@ -196,8 +196,8 @@ impl CallTree {
         })
     }
 
-    /// Writes the tree for people: counts, and names indented. Nodes deeper than `depth` and those with less than
-    /// `least` instructions are left out.
+    /// Writes the tree as text: counts, and names indented. Nodes deeper than `depth` and those with less than `least` instructions
+    /// are left out.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -244,7 +244,7 @@ impl CallTree {
         })
     }
 
-    /// Writes the stacks in the form that flame graph tools read: `main;work;leaf 42`, instructions of their own.
+    /// Writes the stacks in the form that flame graph tools read: `main;work;leaf 42`, with each function's own instructions.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -256,11 +256,11 @@ impl CallTree {
         Ok(())
     }
 
-    /// What each function has in all, the one with the most instructions of its own first.
+    /// The totals of each function, the one with the most instructions of its own first.
     #[must_use]
     pub fn profile(&self) -> Vec<Profile> {
         let mut profiles: HashMap<FunctionId, Profile> = HashMap::new();
-        // The functions above a node: one that calls itself has its instructions counted by the first.
+        // The functions above a node: the outermost call of a recursive function counts the instructions.
         let mut above: HashMap<FunctionId, usize> = HashMap::new();
         let mut path: Vec<&Node> = Vec::new();
         for node in self.in_order() {
@@ -299,7 +299,7 @@ pub struct Call {
     pub time: Time,
     /// The cpu.
     pub cpu: CpuNumber,
-    /// How deep the function is below those in which the trace begins, which have 0.
+    /// The depth of the function below those in which the trace begins, which have 0.
     pub depth: usize,
     /// The function.
     pub function: String,

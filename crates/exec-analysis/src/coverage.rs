@@ -12,7 +12,7 @@ use tracewire_exec_trace::recording::{CodeId, ReadError, Recording};
 pub struct Executed {
     /// How often it was executed.
     pub count: u64,
-    /// How often it was skipped, its condition not met.
+    /// How often it was skipped because its condition was false.
     pub skipped: u64,
     /// Its code in hex.
     pub opcode: String,

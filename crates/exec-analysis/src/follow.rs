@@ -1,13 +1,12 @@
-//! Following calls and returns: which function an instruction is in, and who called it.
+//! Following calls and returns: the function and the caller of each instruction.
 //!
-//! A call puts its return address into the link register or on the stack, and goes elsewhere: an instruction that
-//! does both, or a jump that finds the address after itself there already (`mov lr, pc; bx r3`). What comes to a
-//! return address with the stack pointer of its call has come back, from as many calls as lie above. So recursion,
-//! `longjmp` and functions that never return are all followed without knowing anything of the program. A jump to the
-//! start of another function is a tail call: it takes its caller's place. An instruction that is where the one
-//! before could not go is the start of an interrupt, which returns as a call does.
+//! A call puts its return address into the link register or on the stack, and jumps. Either one instruction does both, or a jump
+//! finds the address after itself there (`mov lr, pc; bx r3`). A return arrives at a return address with the stack pointer of its
+//! call, and ends all calls above. So recursion, `longjmp` and functions that never return are followed without knowing the
+//! program. A jump to the start of another function is a tail call: it replaces its caller. An instruction that the previous one
+//! cannot reach is the start of an interrupt, which returns as a call does.
 //!
-//! Where the trace reports no stack pointer, the return address alone decides.
+//! If the trace has no stack pointer, only the return address decides.
 
 use std::collections::HashMap;
 
@@ -23,7 +22,7 @@ const DEEPEST: usize = 1 << 16;
 /// The bits of an address that AArch64's pointer authentication leaves as they are.
 const UNSIGNED: u64 = (1 << 48) - 1;
 
-/// What happens on a cpu's stack of calls before an instruction executes.
+/// A change of a cpu's stack of calls before an instruction executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
     /// A function is entered.
@@ -33,21 +32,21 @@ pub enum Move {
         /// The instruction that called it, jumped to it or was interrupted; none at the start of the trace.
         from: Option<Address>,
     },
-    /// The function on top is left.
+    /// The function on top ends.
     Leave,
 }
 
-/// What is known of an instruction of the program.
+/// Facts about an instruction of the program.
 #[derive(Clone, Copy)]
 struct Known {
     flow: Flow,
     /// The address after it; none where its length is not known.
     next: Option<u64>,
-    /// What it puts into the link register, if the code says that and it goes nowhere.
+    /// The value that it puts into the link register, if the code contains it and it does not jump.
     link: Option<u64>,
 }
 
-/// What a register is for, by calling convention.
+/// A register's role, by calling convention.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Stack,
@@ -62,7 +61,7 @@ enum Origin {
     Start,
     /// A call.
     Call,
-    /// An exception or an interrupt, with the stack pointer of what it interrupted.
+    /// An exception or an interrupt, with the stack pointer of the interrupted code.
     Exception(Option<u64>),
 }
 
@@ -85,7 +84,7 @@ struct Frame {
 /// A branch that comes into effect with the next instruction.
 struct Branch {
     flow: Flow,
-    /// Where the execution goes on if it is not taken, and comes back to if it is a call.
+    /// The address after it: where execution continues if it is not taken, and returns to if it is a call.
     behind: Option<u64>,
 }
 
@@ -103,7 +102,7 @@ struct Cpu {
     stack: Option<u64>,
     /// The return address, where the machine's calls put it.
     link: Option<u64>,
-    /// Whether that was neither put there by a call nor loaded from memory: it leads somewhere in this function.
+    /// Whether it was neither put there by a call nor loaded from memory: it is an address in this function.
     link_is_computed: bool,
     /// Whether calls put the return address into a register.
     has_link_register: bool,
@@ -122,7 +121,7 @@ pub struct Follower<'a> {
     cpus: Vec<Cpu>,
 }
 
-/// Where an instruction may go, as [`Machine::flow`], of what a recording knows of it.
+/// The control flow of an instruction, as [`Machine::flow`], from its code in a recording.
 #[must_use]
 pub fn flow_of(machine: &Machine, address: Address, code: &Code) -> Option<Flow> {
     machine.flow(&instruction_code(address, code)?)
@@ -137,7 +136,7 @@ fn instruction_code(address: Address, code: &Code) -> Option<InstructionCode> {
     })
 }
 
-/// What a machine uses the registers of a recording for.
+/// The roles of a recording's registers.
 fn roles(recording: &Recording, machine: &Machine) -> Vec<Role> {
     let (stack, link) = (machine.stack_pointer(), machine.return_address());
     let role = |name: &str| match machine.locate(name.as_bytes()) {
@@ -231,8 +230,8 @@ impl<'a> Follower<'a> {
         Ok(self.cpus.len() - 1)
     }
 
-    /// Takes the next instruction, and says what happened on the stack of its cpu before it. The first instruction of
-    /// a cpu enters the function that it is in.
+    /// Processes the next instruction, and reports what happened on the stack of its cpu before it. The first instruction of a cpu
+    /// enters its function.
     ///
     /// # Errors
     /// When the recording's file is damaged.
@@ -267,7 +266,7 @@ impl<'a> Follower<'a> {
                 });
             }
         }
-        // What the code says; the trace may report the same.
+        // The value from the code; the trace may report the same.
         let cpu = &mut self.cpus[at];
         if let Some(link) = known.link {
             (cpu.link, cpu.link_is_computed) = (Some(link), true);
@@ -360,7 +359,7 @@ impl Cpu {
         });
     }
 
-    /// Takes frames off the stack until so many are left.
+    /// Removes frames from the stack until this many are left.
     fn leave(&mut self, left: usize, tell: &mut impl FnMut(Move)) {
         for _ in self.frames.drain(left..) {
             tell(Move::Leave);
@@ -431,14 +430,14 @@ impl Cpu {
 
     /// Whether a jump leaves its own return address where calls put it.
     fn is_linked(&self, behind: Option<u64>, goes_on: bool) -> bool {
-        // Bit 0 says which instruction set to come back to.
+        // Bit 0 selects the instruction set to return to.
         let mask = if self.has_link_register { !1 } else { !0 };
         let link = self.link.map(|link| link & mask);
         !goes_on && behind.is_some() && link == behind
     }
 
-    /// Whether a call is over by the stack pointer, as far as that is known: what it had on the stack is gone, and its
-    /// caller's is not.
+    /// Whether a call is over by the stack pointer, if it is known: the call's part of the stack is released, and its caller's is
+    /// not.
     fn is_over(&self, at: usize) -> bool {
         let Some(frame) = self.frames.get(at) else {
             return false;
@@ -475,7 +474,7 @@ impl Cpu {
         true
     }
 
-    /// Goes on in the same function, unless this is the start of another one.
+    /// Continues in the same function, unless this is the start of another one.
     fn fall_into(&mut self, functions: &mut Functions, pc: Address, tell: &mut impl FnMut(Move)) {
         let Some(frame) = self.frames.last_mut() else {
             return;
@@ -495,8 +494,8 @@ impl Cpu {
         }
     }
 
-    /// Comes by an address that is not in the code to where no call was: within the function, to another one, out of
-    /// several (`longjmp`), or from the function in which the trace began to its caller.
+    /// Continues at an address that is not in the code and not after a call: within the function, in another one, out of several
+    /// (`longjmp`), or from the function in which the trace began to its caller.
     fn go(
         &mut self,
         functions: &mut Functions,
@@ -527,7 +526,7 @@ impl Cpu {
                 {
                     left -= 1;
                 }
-                // Where none is left, this is another stack.
+                // If none is left, this is another stack.
                 if left == 0 && !is_return {
                     executing + 1
                 } else {

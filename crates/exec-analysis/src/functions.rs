@@ -21,7 +21,7 @@ struct Function {
 pub struct Entered {
     /// Functions of the program.
     pub all: usize,
-    /// Those of which the trace has the first instruction.
+    /// Those whose first instruction is in the trace.
     pub entered: usize,
 }
 
@@ -42,7 +42,7 @@ pub fn entered(recording: &Recording, symbols: &Symbols) -> Result<Entered, Read
     })
 }
 
-/// The functions that symbols tell, and those that were seen to be called.
+/// The functions of the symbols, and those that were called.
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
     list: Vec<Function>,
@@ -125,7 +125,7 @@ impl Functions {
         self.entered(address)
     }
 
-    /// Whether a function starts at an address, by symbols or because it was called. A label alone does not say so.
+    /// Whether a function starts at an address, by symbols or by a call. A label is not enough.
     #[must_use]
     pub fn is_entry(&self, address: Address) -> bool {
         self.by_entry.contains_key(&address.0)

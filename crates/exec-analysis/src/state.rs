@@ -69,7 +69,7 @@ impl<'a> Registers<'a> {
         }
     }
 
-    /// What a cpu's registers hold, by the names that the trace has for them; not those of which nothing is known.
+    /// The values of a cpu's registers, by the trace's names for them, without unknown ones.
     pub fn by_name(&self, cpu: CpuNumber) -> impl Iterator<Item = (&str, &RegisterValue)> {
         let values = self.cpus.iter().find(|one| one.number == cpu);
         let values = values.map_or(&[][..], |cpu| &cpu.values);
@@ -81,7 +81,7 @@ impl<'a> Registers<'a> {
             .map(|(name, value)| (&**name, value))
     }
 
-    /// What a register of a cpu holds; none where nothing is known of it.
+    /// The value of a cpu's register; `None` if it is unknown.
     #[must_use]
     pub fn value(&self, cpu: CpuNumber, register: RegisterId) -> Option<&RegisterValue> {
         let cpu = self.cpus.iter().find(|one| one.number == cpu)?;

@@ -1,4 +1,4 @@
-//! What an execution trace looks like to scripts and to people: summaries, instructions, state.
+//! Views of an execution trace for scripts and people: summaries, instructions, state.
 
 use std::fmt::Write;
 
@@ -87,7 +87,7 @@ pub const fn missing_writes(reported: ReportedWrites, accesses: u64) -> Option<&
     }
 }
 
-/// How the trace writes the data of accesses, where that was said or has been found out.
+/// The trace's order of the data of accesses, if it was given or determined.
 fn data_order(recording: &Recording) -> Option<&'static str> {
     recording.data_order().map(|order| match order {
         DataOrder::LowestAddressFirst => "memory",
@@ -251,7 +251,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// What an instruction is and did, as an object: the fields of its record, and what its lines say.
+    /// An instruction and its effects, as an object: the fields of its record, and those of its lines.
     #[must_use]
     pub fn executed_json(&self, executed: &Executed) -> Map<String, Value> {
         let mut object = Map::new();
@@ -307,7 +307,7 @@ impl<'a> Viewer<'a> {
         object
     }
 
-    /// What a line before the first instruction reports, as an object.
+    /// A line before the first instruction, as an object.
     #[must_use]
     pub fn start_json(&self, effect: &StartEffect) -> Map<String, Value> {
         let (cpu, time, name, value) = match effect {
@@ -431,7 +431,7 @@ impl<'a> Viewer<'a> {
         Ok(Value::Object(object))
     }
 
-    /// One line for people: number, time, cpu, place, what it is and did.
+    /// One line of text: number, time, cpu, place, instruction and effects.
     #[must_use]
     pub fn line(&self, executed: &Executed) -> String {
         let code = &executed.code;

@@ -16,7 +16,7 @@ const SETJMP: u64 = FUNCTIONS;
 const LONGJMP: u64 = FUNCTIONS + 1;
 const BASE: u64 = 0x1_0000;
 const SIZE: u64 = 0x1_0000;
-/// How much of a function's code does one thing.
+/// The size of a function's code for one action.
 const BLOCK: u64 = 0x80;
 const VECTOR: u64 = 0x100;
 const STACK: u64 = 0x80_0000;
@@ -25,7 +25,7 @@ const fn start(function: u64) -> u64 {
     BASE + function * SIZE
 }
 
-/// What is done besides plain instructions.
+/// An action besides plain instructions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Action {
     Call(u64),
@@ -53,7 +53,7 @@ struct Frame {
     entry: u64,
     /// Whether it has put the return address on the stack.
     has_saved: bool,
-    /// What an interrupt interrupted.
+    /// The interrupted state.
     interrupted: Option<(u64, u64, u64)>,
 }
 
@@ -65,13 +65,13 @@ struct Made {
     stack: u64,
     link: u64,
     frames: Vec<Frame>,
-    /// Where `longjmp` may go: how many frames there are, the place behind the call, the stack pointer.
+    /// The possible targets of `longjmp`: the number of frames, the address after the call, the stack pointer.
     marks: Vec<(usize, u64, u64)>,
     own: BTreeMap<String, u64>,
     calls: BTreeMap<String, u64>,
     listed: Vec<(u64, usize, String)>,
-    /// The code of each function: where it does what, with the return address on the stack or not. What is done
-    /// again is done by the same instructions.
+    /// The code of each function: the place of each action, with the return address on the stack or not. A repeated action uses the
+    /// same instructions.
     blocks: BTreeMap<(u64, Action, bool), u64>,
     /// Whether the trace reports registers.
     has_registers: bool,
@@ -178,7 +178,7 @@ impl Made {
         self.put(nop);
     }
 
-    /// Begins a function, with what it does to its stack.
+    /// Begins a function, with its stack operations.
     fn enter(&mut self, at: u64, return_to: u64) {
         let function = format!("{at:#x}");
         self.listed
@@ -486,8 +486,8 @@ impl Made {
     fn act(&mut self, action: Action) {
         let depth = self.frames.len();
         let top = self.frames.last().unwrap().clone();
-        // The root does not return, a jump to the own start is a loop, and one to what was never called is not known
-        // to lead to a function.
+        // The root does not return, and a jump to its own start is a loop. A jump to an address that was never called
+        // is not known to lead to a function.
         let at_root = depth == 1;
         let may_call = depth < 24;
         let may_jump = |to: u64| {
@@ -574,7 +574,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Without registers, what only they tell is left out.
+/// Without registers, actions that only they show are left out.
 fn is_told_by_code(machine: Architecture, action: &Action) -> bool {
     match action {
         Action::Longjmp(_) | Action::Setjmp => false,

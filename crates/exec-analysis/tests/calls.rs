@@ -1,4 +1,4 @@
-//! The tree of calls against a count that knows the machine's own stack.
+//! The tree of calls, compared with a count from the machine's own stack.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -42,8 +42,8 @@ fn files() -> Files {
 /// For each function: calls, own instructions, instructions while it is on the stack.
 type Counts = HashMap<String, (u64, u64, u64)>;
 
-/// What the machine itself knows: at a function's first instruction its stack pointer tells the frame, and it ends
-/// when the program counter comes to the return address with that stack pointer.
+/// The machine's own state: at a function's first instruction its stack pointer identifies the frame. The frame ends when the
+/// program counter reaches the return address with that stack pointer.
 fn independent(files: &Files) -> (Counts, HashMap<String, u64>) {
     let mut machine = Sample::new(&files.options);
     let mut counts = Counts::new();
@@ -167,7 +167,7 @@ fn coverage_counts_every_address() {
         text.contains("mix: 16 of 16 bytes executed (100 %)"),
         "{text}"
     );
-    // The endless loop behind the call of `main` is never reached.
+    // The endless loop after the call of `main` is never reached.
     assert!(text.contains("  … 8 bytes"), "{text}");
 }
 
@@ -276,7 +276,7 @@ fn calls_and_jumps_by_the_link_register() {
     }
 }
 
-/// A program that is started again, without a word of the trace, is another root, and the rows of calls do not grow.
+/// A program that is restarted, without a note in the trace, is another root, and the rows of calls do not grow.
 #[test]
 fn a_restarted_program_nests_no_deeper() {
     // _start calls main, which calls exit, which asks the host to end, from where the program begins again.

@@ -82,7 +82,7 @@ fn contains(line: &[u8], what: &str) -> bool {
     String::from_utf8_lossy(line).contains(what)
 }
 
-/// Where, behind the middle, the first line with this is.
+/// The first line in the second half that contains this.
 fn place(lines: &[Vec<u8>], what: &str) -> usize {
     let middle = lines.len() / 2;
     middle
@@ -113,7 +113,7 @@ fn a_load_that_contradicts() {
             "{what} at {at}: {}",
             String::from_utf8_lossy(&lines[at])
         );
-        // What was read may be read again: the fault itself is the first.
+        // The same byte may be read again: the fault itself is the first.
         assert_eq!(found[0].line, at as u64 + 1, "{found:#?}");
         assert!(
             matches!(found[0].fault, Fault::Contradiction { .. }),

@@ -1,4 +1,4 @@
-//! What QEMU4V's page excludes is named with its line: records that it allows, and the same with one field spoiled.
+//! Lines that QEMU4V's documentation excludes are reported: valid records, and the same with one field spoiled.
 
 use proptest::prelude::*;
 use tracewire_exec_analysis::check::check;
@@ -36,7 +36,7 @@ fn one_of(words: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(words).prop_map(str::to_owned)
 }
 
-/// An instruction, and what it does. Times, numbers and addresses are filled in when all are there.
+/// An instruction, and its effects. Times, numbers and addresses are filled in when all are there.
 fn instruction() -> impl Strategy<Value = Record> {
     let mode = (
         one_of(&["svc", "irq", "fiq", "usr", "mon", "sys", "abt", "und"]),
@@ -221,7 +221,7 @@ proptest! {
         records[at] = record;
         let text = text(&records);
         let report = check(Format::Qemu4v, text.as_bytes(), None, None);
-        // The first line's unit is the trace's: another one is reported for the line behind.
+        // The first line's unit is the trace's: another one is reported for the next line.
         let line = match (at, rule) {
             (0, "a unit that changes") => 2,
             _ => at as u64 + 1,

@@ -169,16 +169,16 @@ fn a_write_that_only_one_has() {
 #[test]
 fn order_within_the_window_is_no_difference() {
     let left = lines();
-    // Whole instructions with their lines, and lines alone, in another order: `multu` and the move behind it are apart
-    // from the ones before.
+    // Whole instructions with their lines, and single lines, in another order: `multu` and the move after it are separate from the
+    // previous ones.
     let mut right = left.clone();
     let mut at = 0;
     let mut swapped = 0;
     while at + 8 < right.len() {
-        // A register's line stands one instruction later, with that one's time.
+        // A register's line is one instruction later, with that one's time.
         let is_plain = right[at].contains(" : srl t0,") && right[at + 1].contains(" R r8 ");
         if is_plain && right[at + 2].contains(" : and t0,") {
-            // The write of `srl` is told behind the next instruction's line, before that one's own.
+            // The write of `srl` is reported after the next instruction's line, before that one's own.
             let time = right[at + 2].split(' ').next().unwrap().to_owned();
             let (_, rest) = right[at + 1].split_once(' ').unwrap();
             let late = format!("{time} {rest}");
@@ -206,7 +206,7 @@ fn order_within_the_window_is_no_difference() {
 fn from_an_address_and_without_a_register() {
     let left = lines();
     let mut right = left.clone();
-    // The second trace begins later, and never knows one register.
+    // The second trace begins later, and never has one register.
     let start = right
         .iter()
         .position(|line| line.contains(" : mult "))

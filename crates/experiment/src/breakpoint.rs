@@ -16,11 +16,11 @@ const LONGEST_STRING: usize = 1 << 16;
 const STRING_PIECE: u64 = 256;
 
 impl<S: FrameStore> Experiment<S> {
-    /// Evaluates the condition or a command of a debugger's breakpoint for a thread that is stopped there, run or no run.
-    /// What the expression prints is appended to `output`; what it collects goes nowhere.
+    /// Evaluates the condition or a command of a debugger's breakpoint for a thread that is stopped there, also without a run.
+    /// Printed text is appended to `output`; collected data is dropped.
     ///
     /// # Errors
-    /// When it fails; what it did until then is done.
+    /// When it fails; effects before the failure remain.
     pub fn evaluate(
         &mut self,
         program: &Verified,
@@ -43,7 +43,7 @@ impl<S: FrameStore> Experiment<S> {
     }
 }
 
-/// What a condition sees, and somewhere to print to.
+/// The context of a condition, and a buffer for printed text.
 struct Printing<'c> {
     inner: ConditionContext<'c>,
     output: &'c mut Vec<u8>,

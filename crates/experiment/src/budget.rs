@@ -1,9 +1,9 @@
-//! How much of each cpu the tracepoints of a run may take.
+//! The part of each cpu's time that the tracepoints of a run may take.
 //!
-//! What hits cost is charged to the cpu that they are on. The budget pays for it evenly: at 1%, a microsecond is paid for after 100.
-//! A cpu that is behind by more than [`SLACK`] makes no frames, and hits are skipped there. What cannot be skipped costs too: the way
-//! into the pad, conditions, traps. Where that alone is over the budget, a cpu gets behind by more than twice as much. Then the
-//! dearest tracepoints are taken out of the program, until it is paid for: they have a [`Pause`].
+//! The cost of a hit is charged to its cpu. The budget pays for it evenly: at 1%, a microsecond is paid for after 100. A cpu that
+//! is behind by more than [`SLACK`] makes no frames, and hits are skipped there. Some costs cannot be skipped: the entry of the
+//! pad, conditions, traps. If these alone exceed the budget, a cpu gets behind by more than twice as much. Then the most
+//! expensive tracepoints are removed from the program until their cost is paid for: they have a [`Pause`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::stepping::TracepointKey;
 /// How far a cpu may be behind before its hits make no frames.
 pub const SLACK: Duration = Duration::from_millis(50);
 
-/// What a stop takes a thread beside what the tracer does in it: the kernel stops it, wakes the tracer, and lets it go on.
+/// The cost of a stop to a thread, without the tracer's work: the kernel stops it, wakes the tracer, and resumes it.
 const STOP: Duration = Duration::from_micros(15);
 
 /// A share of each cpu, in hundredths of a percent.
@@ -42,7 +42,7 @@ impl fmt::Display for Percent {
 }
 
 impl Budget {
-    /// So many hundredths of a percent of each cpu.
+    /// A budget of this many hundredths of a percent of each cpu.
     ///
     /// # Errors
     /// When that is less than 0.1% or more than 50%.
@@ -53,7 +53,7 @@ impl Budget {
         }
     }
 
-    /// In how much time a cost is paid for, where so many processes share the budget.
+    /// The time in which a cost is paid for, if this many processes share the budget.
     #[must_use]
     pub fn pays_in(self, cost: Duration, processes: u64) -> Duration {
         let nanoseconds =
@@ -61,7 +61,7 @@ impl Budget {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
-    /// How many times as long as a cost it takes to pay for it, times 2 to the power of [`FACTOR_BITS`](Self::FACTOR_BITS).
+    /// The ratio of the time to pay for a cost to the cost, times 2 to the power of [`FACTOR_BITS`](Self::FACTOR_BITS).
     #[must_use]
     pub const fn factor(self, processes: u64) -> u64 {
         let times = 10_000 << Self::FACTOR_BITS;
@@ -80,19 +80,19 @@ impl fmt::Display for Budget {
     }
 }
 
-/// What hits of a tracepoint cost at most.
+/// The most that hits of a tracepoint cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HitCost {
-    /// One that makes a frame. Where the tracepoint makes none, one that is counted.
+    /// A hit that makes a frame. If the tracepoint makes none, a hit that is counted.
     pub hit: Duration,
-    /// One that is skipped, where hits may be.
+    /// A hit that is skipped, if hits may be.
     pub skipped: Option<Duration>,
-    /// One whose condition is false, where there is a condition.
+    /// A hit whose condition is false, if there is a condition.
     pub unmet: Option<Duration>,
 }
 
 impl HitCost {
-    /// Of a hit that is a trap: two switches between the program and the tracer, and what the tracer does.
+    /// The cost of a trap's hit: two switches between the program and the tracer, and the tracer's work.
     #[must_use]
     pub const fn of_trap() -> Self {
         let all = Duration::from_micros(40);
@@ -120,32 +120,32 @@ pub(crate) struct BudgetKeeper {
     budget: Option<Budget>,
     /// How many processes share it.
     processes: u64,
-    /// When all that was charged here is paid for: what is no pad's, in a run without pads.
+    /// When all charges here are paid for: those that are not a pad's, in a run without pads.
     paid: Option<Instant>,
     /// The addresses that have a pause, and since when.
     out: BTreeMap<Address, u64>,
     pauses: HashMap<TracepointKey, Vec<Pause>>,
-    /// What stops at an address have cost.
+    /// The cost of stops at each address.
     stops: HashMap<Address, Duration>,
-    /// When it was looked what tracepoints have cost, and what that was.
+    /// When the costs of tracepoints were last read, and what they were.
     seen: Option<(Instant, HashMap<Address, Duration>)>,
     /// When the program was asked to stop for a change.
     asked: Option<Instant>,
-    /// When it was looked how far cpus are behind, and how far that was.
+    /// When it was last checked how far cpus are behind, and by how much they were.
     looked: Option<(Instant, Duration)>,
-    /// Whether stops alone have made it necessary to take tracepoints out.
+    /// Whether stops alone require that tracepoints are removed.
     urgent: bool,
 }
 
-/// What is to be done for the budget.
+/// The action that the budget requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     Nothing,
-    /// It is looked what tracepoints cost from now on.
+    /// The costs of tracepoints are measured from now on.
     Watch,
     /// The dearest tracepoints have to go.
     TakeOut,
-    /// All may come back.
+    /// All tracepoints may be inserted again.
     PutBack,
 }
 
@@ -162,7 +162,7 @@ impl BudgetKeeper {
         self.processes.max(1)
     }
 
-    /// So many processes share the budget from now on. Whether these are others than before.
+    /// Sets the number of processes that share the budget. Returns whether it has changed.
     pub(crate) const fn share(&mut self, processes: u64) -> bool {
         let changed = self.processes != processes;
         self.processes = processes;
@@ -178,7 +178,7 @@ impl BudgetKeeper {
         };
     }
 
-    /// Charges a cost where there are no pads to charge it.
+    /// Charges a cost, in a run without pads.
     pub(crate) fn charge(&mut self, cost: Duration) {
         if let Some(budget) = self.budget {
             let now = Instant::now();
@@ -187,14 +187,14 @@ impl BudgetKeeper {
         }
     }
 
-    /// How far what is charged here is behind.
+    /// How far the charges here are behind.
     pub(crate) fn behind(&self) -> Duration {
         self.paid.map_or(Duration::ZERO, |paid| {
             paid.saturating_duration_since(Instant::now())
         })
     }
 
-    /// Notes what a stop at an address has cost, which began at an instant.
+    /// Notes the cost of a stop at an address, which began at `begun`.
     pub(crate) fn note_stop(&mut self, address: Option<Address>, begun: Instant) -> Duration {
         let cost = begun.elapsed() + STOP;
         if let Some(address) = address {
@@ -203,12 +203,12 @@ impl BudgetKeeper {
         cost
     }
 
-    /// What stops at an address have cost.
+    /// The cost of stops at an address.
     pub(crate) fn stops_at(&self, address: Address) -> Duration {
         self.stops.get(&address).copied().unwrap_or_default()
     }
 
-    /// What is to be done while a cpu is behind by so much.
+    /// The action that is required while a cpu is behind by this much.
     pub(crate) fn need(&self, behind: Duration) -> Need {
         const WATCHED: Duration = Duration::from_secs(1);
         if self.budget.is_none() {
@@ -226,13 +226,13 @@ impl BudgetKeeper {
         }
     }
 
-    /// Takes note of what tracepoints have cost so far.
+    /// Notes the costs of tracepoints so far.
     pub(crate) fn watch(&mut self, costs: HashMap<Address, Duration>) {
         self.seen = Some((Instant::now(), costs));
     }
 
-    /// The dearest of these addresses, by what they have cost since it was looked: as many as it takes for the rest
-    /// to be within the budget. None where all are: what is still to be paid for is of before.
+    /// The most expensive of these addresses, by their cost since the last check: as many as needed to keep the rest within the
+    /// budget. None if all are within it: the remaining debt is from before.
     pub(crate) fn dearest(&self, costs: &HashMap<Address, Duration>) -> Vec<Address> {
         let Some(budget) = self.budget else {
             return Vec::new();
@@ -263,15 +263,15 @@ impl BudgetKeeper {
         dearest
     }
 
-    /// Asks for a stop of the program, for a change.
+    /// Requests a stop of the program, for a change.
     pub(crate) fn ask(&mut self) {
         self.asked.get_or_insert_with(Instant::now);
     }
 
-    /// The change is made: what the stop has cost.
+    /// The change is made. Returns the cost of the stop.
     pub(crate) fn changed(&mut self) -> Duration {
         self.urgent = false;
-        // The threads have still to be let go on.
+        // The threads have not been resumed yet.
         self.asked
             .take()
             .map_or(Duration::ZERO, |asked| asked.elapsed() * 5 / 4)
@@ -297,7 +297,7 @@ impl BudgetKeeper {
         std::mem::take(&mut self.out).into_iter().collect()
     }
 
-    /// No tracepoint is at an address any more.
+    /// Forgets an address that has no tracepoint any more.
     pub(crate) fn forget(&mut self, address: Address) {
         self.out.remove(&address);
         self.stops.remove(&address);
@@ -318,7 +318,8 @@ impl BudgetKeeper {
         self.pauses.get(&key).map_or(&[], Vec::as_slice)
     }
 
-    /// It is looked at now, and some cpu is behind by so much. How long ago the last look was, and by how much it was then.
+    /// Notes a check now, with a cpu that is behind by this much. Returns the time since the last check, and how far it was
+    /// behind.
     pub(crate) fn look(&mut self, behind: Duration) -> (Duration, Duration) {
         let now = Instant::now();
         let (looked, before) = self

@@ -1,5 +1,5 @@
-//! One hit's actions, done together: every expression runs until it needs memory, what all of them need is read in one
-//! call, and they go on.
+//! The actions of one hit, run together: every expression runs until it needs memory, then the memory for all of them is read in
+//! one call, and they go on.
 
 use tracewire_agent_expr::{Evaluation, EvaluationErrorKind, Request};
 use tracewire_model::{Address, RegisterNumber};
@@ -11,20 +11,20 @@ use crate::plan::{Actions, Expression, Step};
 use crate::target::StoppedThread;
 use crate::variables::Variables;
 
-/// What a hit's programs work on.
+/// The thread and the state that a hit's programs work on.
 pub(crate) struct Moment<'m> {
     pub(crate) thread: &'m mut dyn StoppedThread,
     pub(crate) variables: &'m mut Variables,
 }
 
-/// The means to do actions, kept from hit to hit so that nothing is allocated for one.
+/// The state for running actions, kept from hit to hit so that nothing is allocated for one.
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub(crate) pieces: Pieces,
     slots: Vec<Slot>,
 }
 
-/// An expression on its way.
+/// A running expression.
 #[derive(Debug)]
 struct Slot {
     evaluation: Evaluation,
@@ -45,7 +45,7 @@ enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) missing: Missing,
-    /// The error of the action that comes first.
+    /// The error of the first action with one.
     pub(crate) error: Option<HitError>,
 }
 
@@ -69,7 +69,7 @@ impl Collector {
         }
     }
 
-    /// Does the actions and puts what they collect into the frame.
+    /// Runs the actions and puts the collected data into the frame.
     pub(crate) fn collect(
         &mut self,
         actions: &Actions,
@@ -95,7 +95,7 @@ impl Collector {
         Ok(collected)
     }
 
-    /// Takes up what needs no evaluation.
+    /// Collects the data that needs no evaluation.
     fn start(&mut self, steps: &[Step], moment: &mut Moment<'_>, first: &mut FirstError) {
         for (place, step) in steps.iter().enumerate() {
             let content = match *step {
@@ -172,7 +172,7 @@ fn base_address(
 }
 
 impl Slot {
-    /// Lets the expression run as far as it can. `ended` expressions before it have ended.
+    /// Runs the expression as far as possible. `ended` expressions before it have ended.
     fn advance(
         &mut self,
         expression: &Expression,

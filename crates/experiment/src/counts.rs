@@ -1,8 +1,8 @@
-//! Aggregates: what stopped threads add to them, and what pads have added.
+//! Aggregates: the parts that stopped threads add to, and the parts of pads.
 //!
 //! Pads add to tables in the memory that they share with the tracer. A thread that stops is counted here, by the same rules
-//! ([`AggregateTable::add`]), and the two are added when somebody looks. A call that is measured may begin in a pad and end at a stop:
-//! the calls that have begun are in the shared memory, where there is one.
+//! ([`AggregateTable::add`]), and the two are added when they are read. A measured call may begin in a pad and end at a stop, so
+//! the calls that have begun are in the shared memory if there is any.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ use crate::target::{MemoryRead, StoppedThread};
 /// The most keys of an aggregate that stops count.
 const MOST_KEYS: usize = 1 << 16;
 
-/// What a location counts, checked.
+/// The checked aggregates of a location.
 #[derive(Debug)]
 pub(crate) struct CountingPlan {
     call: CallPart,
@@ -106,7 +106,7 @@ impl CountingPlan {
     }
 }
 
-/// What names a call that has begun: the tracepoint, and the stack pointer at the function's first instruction. No two threads have
+/// The key of a call that has begun: the tracepoint, and the stack pointer at the function's first instruction. No two threads have
 /// the same one.
 pub type CallKey = (TracepointNumber, u64);
 
@@ -114,7 +114,7 @@ pub type CallKey = (TracepointNumber, u64);
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     tables: BTreeMap<AggregateKey, (Aggregate, AggregateTable)>,
-    /// The calls that have begun at a stop, where there are no pads: when, and what is kept.
+    /// The calls that have begun at a stop, in a run without pads: the time, and the kept values.
     calls: HashMap<CallKey, (u64, Vec<u64>)>,
 }
 
@@ -143,7 +143,7 @@ impl Counts {
 /// A key or a value cannot be read.
 struct Unreadable;
 
-/// What is computed with at a stop.
+/// The evaluation of keys and values at a stop.
 struct Computer<'c, 'm> {
     evaluation: &'c mut Evaluation,
     context: CountContext<'m>,
@@ -228,7 +228,7 @@ impl Computer<'_, '_> {
 }
 
 impl<S: FrameStore> Experiment<S> {
-    /// The aggregates of the run: those that are counted here, and those that pads have counted so far.
+    /// The aggregates of the run: those of stops, and those of pads so far.
     #[must_use]
     pub fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {
         let mut all = self.counts.tables.clone();
@@ -248,7 +248,7 @@ impl<S: FrameStore> Experiment<S> {
             .collect()
     }
 
-    /// Takes over what pads have counted, which are no more.
+    /// Adds the counts of pads that do not exist any more.
     pub(crate) fn take_aggregates(&mut self) {
         let all = self
             .pads

@@ -1,4 +1,4 @@
-//! What can be wrong with a definition, and what goes wrong at a hit.
+//! Errors of definitions, and errors at a hit.
 
 use std::fmt;
 
@@ -44,26 +44,26 @@ pub enum DefineError {
     /// An agent expression that cannot be evaluated.
     #[error("the agent expression of {part} cannot be evaluated: {error}")]
     Program {
-        /// Where it stands.
+        /// Where it is.
         part: Part,
-        /// What is wrong with it.
+        /// The reason.
         error: VerifyError,
     },
-    /// A condition that comes to its end without a value.
+    /// A condition that ends without a value.
     #[error("the agent expression of the condition leaves no result")]
     NoResult,
     /// `printf` belongs to a breakpoint's commands.
     #[error("the agent expression of {part} prints, which a tracepoint cannot")]
     Prints {
-        /// Where it stands.
+        /// Where it is.
         part: Part,
     },
-    /// So many bytes fit in no frame.
+    /// No frame can hold this many bytes.
     #[error("{part} collects {length} bytes, {FRAME_LIMIT} are allowed in a frame")]
     TooLong {
         /// Which action.
         part: Part,
-        /// How many bytes it wants.
+        /// The requested number of bytes.
         length: u64,
     },
 }
@@ -79,7 +79,7 @@ pub enum UnknownTracepoint {
     Location(TracepointNumber, Address),
 }
 
-/// An address that the target could not serve, and whose tracepoints it was.
+/// An address that the target could not serve, and its tracepoints.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("tracepoint {}: {error}", numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
 pub struct InstallError {
@@ -101,7 +101,7 @@ pub enum StartError {
     /// No tracepoint is defined.
     #[error("there is no tracepoint")]
     NoTracepoints,
-    /// The target could not serve some addresses; it was left without any tracepoint.
+    /// The target could not serve some addresses; it has no tracepoint then.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     CannotInstall(Vec<InstallError>),
     /// The buffer could not be emptied.
@@ -109,7 +109,7 @@ pub enum StartError {
     Store(#[from] StoreError),
 }
 
-/// What ends a run with `terror`. The text goes to the user, who sees the tracepoint's number beside it.
+/// An error that ends a run with `terror`. The text is for the user, who sees the tracepoint's number beside it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HitError {
     #[error("condition: {0}")]

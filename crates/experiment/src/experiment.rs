@@ -1,4 +1,4 @@
-//! The experiment: definitions, start and stop, what is installed, status.
+//! The experiment: definitions, start and stop, installation, status.
 
 use std::collections::BTreeSet;
 
@@ -34,16 +34,16 @@ use crate::watches::Watches;
 pub struct Options {
     /// The byte order of the target, and the size of its register block.
     pub format: FrameFormat,
-    /// Whether every frame holds `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, behind its registers.
+    /// Whether every frame has `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, after its registers.
     pub stamp: bool,
     /// When a frame holds the register block.
     pub registers: Registers,
-    /// What unreadable memory does that an action wants.
+    /// The effect of unreadable memory in an action.
     pub unreadable: Unreadable,
 }
 
 impl Options {
-    /// How a recording collects: each frame has its stamp, and the registers that an action asks for.
+    /// The options of a recording: each frame has its stamp, and the registers that an action requests.
     #[must_use]
     pub const fn of_recording(format: FrameFormat) -> Self {
         Self {
@@ -64,7 +64,7 @@ pub enum Registers {
     Always,
 }
 
-/// What unreadable memory does that an action wants. A condition's ends the run in any case.
+/// The effect of unreadable memory in an action. In a condition it ends the run in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
     /// The value is missing from the frame from its first unreadable byte on, and counted; the run goes on.
@@ -75,9 +75,8 @@ pub enum Unreadable {
 
 /// Tracepoints, variables, a buffer, and a run of them.
 ///
-/// The experiment decides what is to be installed where; [`install`](Self::install) carries that out, and is to be called
-/// after every change that is made while the run is on, and after it has ended. [`start`](Self::start) and
-/// [`stop`](Self::stop) do so themselves.
+/// The experiment decides what is to be installed where, and [`install`](Self::install) carries that out. Call it after every
+/// change during a run, and after the run has ended. [`start`](Self::start) and [`stop`](Self::stop) do so themselves.
 #[derive(Debug)]
 pub struct Experiment<S> {
     pub(crate) options: Options,
@@ -86,7 +85,7 @@ pub struct Experiment<S> {
     pub(crate) store: S,
     pub(crate) maker: FrameMaker,
     pub(crate) stepping: Stepping,
-    /// When a pass count was met whose last hits are still followed by steps.
+    /// When a pass count was reached whose last hits still have steps to make.
     pub(crate) met_at: u64,
     pub(crate) known_registers: KnownRegisters,
     pub(crate) run: Run,
@@ -95,7 +94,7 @@ pub struct Experiment<S> {
     pub(crate) pads: RunPads,
     pub(crate) counts: Counts,
     pub(crate) rates: FrameRates,
-    /// Where there are no pads, which keep that themselves.
+    /// The due times in a run without pads, which keep them themselves.
     pub(crate) due: Due,
     pub(crate) budget: BudgetKeeper,
 }
@@ -125,11 +124,12 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Adds a tracepoint, or replaces the one with the same number and address, whose counts go on during a run: a debugger
-    /// defines a location again when its library has come back. Takes effect with [`install`](Self::install).
+    /// Adds a tracepoint, or replaces the one with the same number and address. The counts of a replaced one continue during a
+    /// run, because a debugger defines a location again when its library is loaded again. Takes effect with
+    /// [`install`](Self::install).
     ///
     /// # Errors
-    /// When it could not be evaluated or written down; nothing has changed then.
+    /// When it could not be evaluated or written to a file; nothing has changed then.
     pub fn define(&mut self, definition: TracepointDefinition) -> Result<(), DefineError> {
         let mut plan = Self::plan(&definition)?;
         self.maker.number_sets(&mut plan);
@@ -144,7 +144,7 @@ impl<S: FrameStore> Experiment<S> {
         Ok(())
     }
 
-    /// Looks whether a tracepoint could be defined so, and changes nothing.
+    /// Checks whether a tracepoint could be defined like this, and changes nothing.
     ///
     /// # Errors
     /// As [`define`](Self::define).
@@ -159,8 +159,8 @@ impl<S: FrameStore> Experiment<S> {
         Plan::new(definition)
     }
 
-    /// Enables or disables a tracepoint, at one address or at all of its own. Takes effect at once for hits, and with
-    /// [`install`](Self::install) for what is in the program: an address with no enabled tracepoint costs nothing.
+    /// Enables or disables a tracepoint, at one address or at all of its addresses. Takes effect at once for hits, and with
+    /// [`install`](Self::install) for the program: an address with no enabled tracepoint costs nothing.
     ///
     /// # Errors
     /// When there is none.
@@ -175,8 +175,8 @@ impl<S: FrameStore> Experiment<S> {
         found.then_some(()).ok_or_else(|| unknown(number, address))
     }
 
-    /// Forgets a tracepoint, at one address (its library was unloaded, say) or altogether. Takes effect in the program
-    /// with [`install`](Self::install).
+    /// Deletes a tracepoint, at one address (after its library was unloaded, say) or all of its addresses. Takes effect in the
+    /// program with [`install`](Self::install).
     ///
     /// # Errors
     /// When there is none.
@@ -229,8 +229,8 @@ impl<S: FrameStore> Experiment<S> {
         self.tracepoints.iter()
     }
 
-    /// Adds or replaces a trace state variable. A builtin one is known by its name, so that a debugger can give it a
-    /// number of its own.
+    /// Adds or replaces a trace state variable. A builtin one is recognized by its name, so that a debugger can give it another
+    /// number.
     pub fn define_variable(&mut self, definition: VariableDefinition) {
         self.variables.define(definition);
     }
@@ -240,7 +240,7 @@ impl<S: FrameStore> Experiment<S> {
         self.variables.definitions()
     }
 
-    /// What a variable holds; `None` for one that is not there and for the builtin ones, which no thread is there for.
+    /// The value of a variable; `None` for one that does not exist and for the builtin ones, which need a thread.
     #[must_use]
     pub fn variable(&self, number: VariableNumber) -> Option<i64> {
         self.variables.stored(number)
@@ -250,7 +250,7 @@ impl<S: FrameStore> Experiment<S> {
     /// target's clock.
     ///
     /// # Errors
-    /// When it cannot; nothing is installed then, and the frames of the last run are gone.
+    /// When it cannot; then nothing is installed, and the frames of the last run are deleted.
     pub fn start(&mut self, target: &mut dyn Target, now: u64) -> Result<(), StartError> {
         if self.run.is_on() {
             return Err(StartError::Running);
@@ -261,16 +261,15 @@ impl<S: FrameStore> Experiment<S> {
         self.start_awaiting(target, now)
     }
 
-    /// Begins a run as [`start`](Self::start) does, even where all tracepoints are still to come: a debugger's may wait
-    /// for a library.
+    /// Begins a run as [`start`](Self::start) does, also without any tracepoint: a debugger's may wait for a library.
     ///
     /// # Errors
-    /// As [`start`](Self::start), but for that.
+    /// As [`start`](Self::start), except for that.
     pub fn start_awaiting(&mut self, target: &mut dyn Target, now: u64) -> Result<(), StartError> {
         if self.run.is_on() {
             return Err(StartError::Running);
         }
-        // A run that a pad has ended may have left everything where it was.
+        // The tracepoints of a run that a pad has ended may still be installed.
         if let Err(errors) = self.install(target)
             && self.pads.get().is_some()
         {
@@ -290,7 +289,7 @@ impl<S: FrameStore> Experiment<S> {
         self.run.set_on(true);
         if let Err(errors) = self.install(target) {
             self.run.set_on(false);
-            // What could not be put in need not come out; what else fails was told by the target before.
+            // A failed insertion needs no removal; the target has already reported other errors.
             _ = self.install(target);
             return Err(StartError::CannotInstall(errors));
         }
@@ -304,13 +303,13 @@ impl<S: FrameStore> Experiment<S> {
         self.tracepoints.iter().map(Tracepoint::skipped).sum()
     }
 
-    /// Limits how many frames hits make. To be called before the run is started.
+    /// Limits how many frames hits make. Call it before the run is started.
     pub fn limit_rates(&mut self, rates: FrameRates) {
         self.rates = rates;
     }
 
-    /// Ends the run for `reason`, with the words of the one that ended it, and takes everything out of the program. After a
-    /// run that has ended by itself only the latter is done.
+    /// Ends the run for `reason`, with the user's note, and removes everything from the program. After a run that has ended by
+    /// itself, only the removal is done.
     ///
     /// # Errors
     /// As [`install`](Self::install); the run has ended nevertheless.
@@ -321,7 +320,7 @@ impl<S: FrameStore> Experiment<S> {
         text: Option<String>,
         now: u64,
     ) -> Result<(), Vec<InstallError>> {
-        // A pad may have ended the run, and nobody has looked since.
+        // A pad may have ended the run, which is not noted yet.
         self.look();
         if self.run.is_on() {
             let end = RunEnd {
@@ -333,7 +332,7 @@ impl<S: FrameStore> Experiment<S> {
         self.install(target)
     }
 
-    /// Ends the run, wherever it stands; what is installed stays until the next [`install`](Self::install).
+    /// Ends the run in any state; tracepoints stay installed until the next [`install`](Self::install).
     pub(crate) fn end(&mut self, end: RunEnd, now: u64) {
         self.run.end(end, now);
         self.end_pauses(now);
@@ -347,13 +346,13 @@ impl<S: FrameStore> Experiment<S> {
         self.run.is_on()
     }
 
-    /// How the run stands, as a qTStatus reply tells it.
+    /// The state of the run, as in a qTStatus reply.
     #[must_use]
     pub fn status(&self) -> StatusFields {
         self.run.status(&self.store, self.pads.dropped())
     }
 
-    /// The user's words for the run, `notes` and `user` of the status, and whether it goes on without a debugger.
+    /// The user's notes about the run, `notes` and `user` of the status, and whether it goes on without a debugger.
     pub fn describe(&mut self, describe: impl FnOnce(&mut StatusFields)) {
         self.run.describe(describe);
     }
@@ -363,7 +362,7 @@ impl<S: FrameStore> Experiment<S> {
         &mut self.store
     }
 
-    /// The buffer, to look at.
+    /// The buffer, read-only.
     #[must_use]
     pub const fn buffer(&self) -> &S {
         &self.store
@@ -375,8 +374,8 @@ impl<S: FrameStore> Experiment<S> {
         self.store
     }
 
-    /// Changes the buffer in a run. What is in the program is taken out before and put back after that: the rings of
-    /// jumps do what the buffer does when it is full.
+    /// Changes the buffer during a run. Tracepoints are removed before and inserted again after that: the rings of jumps follow
+    /// the buffer's rule for a full buffer.
     ///
     /// # Errors
     /// As [`install`](Self::install); the buffer is changed nevertheless.
@@ -397,12 +396,12 @@ impl<S: FrameStore> Experiment<S> {
         taken_out.and(self.install(target))
     }
 
-    /// Goes on in another buffer during a run, while no thread of the program runs: what was made until now is in the old one, and what
-    /// comes is in this one. Nothing changes in the program, and no hit is missed. Gives the old buffer, and how the run stood with it;
-    /// `now` is the end of that part and the beginning of the next. Counts of tracepoints go on.
+    /// Continues in another buffer during a run, while no thread of the program runs: earlier frames are in the old one, later
+    /// ones in the new one. Nothing changes in the program, and no hit is missed. Returns the old buffer, and the state of the
+    /// run with it. `now` is the end of that part and the beginning of the next. Counts of tracepoints continue.
     ///
     /// # Errors
-    /// Gives the new one back where no run is on.
+    /// Returns the new one if there is no run.
     pub fn continue_in(&mut self, store: S, now: u64) -> Result<(S, StatusFields), S> {
         self.look_at_rest();
         if !self.run.is_on() {
@@ -412,10 +411,10 @@ impl<S: FrameStore> Experiment<S> {
         Ok((std::mem::replace(&mut self.store, store), status))
     }
 
-    /// Takes another buffer, with whatever is in it, and gives back the old one. Not during a run.
+    /// Replaces the buffer by another one with its content, and returns the old one. Not during a run.
     ///
     /// # Errors
-    /// Gives the new one back while a run is on.
+    /// Returns the new one during a run.
     pub fn replace_store(&mut self, store: S) -> Result<S, S> {
         if self.run.is_on() {
             return Err(store);
@@ -474,45 +473,45 @@ impl<S: FrameStore> Experiment<S> {
         Err(failed.collect())
     }
 
-    /// The program has been replaced or has lost a piece of its memory, and with it what was installed at `gone`.
+    /// The program was replaced or memory of it was unmapped, and with it what was installed at `gone`.
     pub fn forget_installed(&mut self, gone: impl Fn(Address) -> bool) {
         self.watches.forget(&gone);
         self.installed.forget(gone);
     }
 
-    /// Chooses what serves tracepoints from now on.
+    /// Chooses the mechanism for tracepoints from now on.
     pub const fn set_mechanism(&mut self, mechanism: Mechanism) {
         self.installed.set_mechanism(mechanism);
     }
 
-    /// What may serve tracepoints.
+    /// The mechanism for tracepoints.
     #[must_use]
     pub const fn mechanism(&self) -> Mechanism {
         self.installed.mechanism()
     }
 
-    /// Lets a fast tracepoint whose place can have no jump be a trap: a debugger's run, which would otherwise not start
-    /// because of a breakpoint at that place, goes on with all it collects.
+    /// Allows a fast tracepoint to be a trap where no jump is possible. A debugger's run would otherwise not start because of a
+    /// breakpoint at that place.
     pub const fn let_fast_trap(&mut self) {
         self.installed.let_fast_trap();
     }
 
-    /// What serves the tracepoints at an address; `None` where none is installed.
+    /// How the tracepoints at an address are served; `None` where none is installed.
     #[must_use]
     pub fn served(&self, address: Address) -> Option<&Served> {
         self.installed.served(address)
     }
 
-    /// What served the tracepoints at an address when they were installed last; `None` where they never were.
+    /// How the tracepoints at an address were served when they were installed last; `None` if they never were.
     #[must_use]
     pub fn last_served(&self, address: Address) -> Option<&Served> {
         self.installed.last_served(address)
     }
 
-    /// Has frames keep the registers that were asked for and the program counter, in place of whole register blocks of this
-    /// layout: for a buffer whose frames are expanded ([`RegisterSets::expand`]) when they are read, and not for one where every
-    /// frame is to have a register block ([`Registers::Always`]). Frames that were made before are discarded: the
-    /// program may have become one for another machine. Nothing changes during a run.
+    /// Makes frames keep the requested registers and the program counter, instead of whole register blocks of this layout. This
+    /// is for a buffer whose frames are expanded ([`RegisterSets::expand`]) when they are read, and not for one where every frame
+    /// must have a register block ([`Registers::Always`]). Existing frames are discarded: the program may have become one for
+    /// another machine. Nothing changes during a run.
     pub fn keep_asked_registers(&mut self, layout: RegisterLayout) {
         if self.run.is_on() {
             return;
@@ -524,20 +523,19 @@ impl<S: FrameStore> Experiment<S> {
         self.maker.number_all_sets(self.tracepoints.plans());
     }
 
-    /// Says what the register blocks of frames are made of, for tracepoints whose frames do not have all registers. It is said before
-    /// they are defined.
+    /// Sets the layout of frames' register blocks, for tracepoints whose frames do not have all registers. Call it before they
+    /// are defined.
     pub fn set_register_layout(&mut self, layout: RegisterLayout) {
         self.maker.set_layout(layout);
     }
 
-    /// The register sets of the frames in the buffer; none where frames have whole register blocks.
+    /// The register sets of the frames in the buffer; `None` if frames have whole register blocks.
     #[must_use]
     pub fn register_sets(&self) -> Option<&RegisterSets> {
         self.maker.register_sets()
     }
 
-    /// Which bytes of the register block of a frame are known, of the frames that are kept the one of this number; none
-    /// where all of them are.
+    /// The known bytes of the register block of a frame, by its number among the kept frames; `None` if all are known.
     #[must_use]
     pub fn known_registers(&self, frame: u64) -> Option<&[bool]> {
         let dropped = self.run.created.saturating_sub(self.store.frames());
@@ -551,7 +549,7 @@ impl<S: FrameStore> Experiment<S> {
         self.known_registers.all()
     }
 
-    /// Sets the form of addresses in frames. GDB finds memory at no others.
+    /// Sets the form of addresses in frames. GDB only finds memory in its own form.
     pub const fn set_address_form(&mut self, form: AddressForm) {
         self.maker.set_address_form(form);
     }

@@ -1,9 +1,9 @@
-//! A target without a process, for tests of everything above a target.
+//! A target without a process, for tests of the layers above a target.
 //!
-//! A test says what a program does, moment by moment: which thread stands where, with which registers, and what memory
-//! changed on the way. The target tells the handler what a real one would, and counts what it was asked.
+//! A test describes a program's execution, moment by moment: a thread, its address and registers, and the changes of memory
+//! before. The target calls the handler as a real one does, and counts its own calls.
 //!
-//! The front page of the crate has an example.
+//! The documentation of the crate has an example.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use tracewire_model::{Address, ByteOrder, RegisterNumber, ThreadId};
 
 use crate::target::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target, TargetError};
 
-/// What a thread of the program has come to.
+/// The state of a thread of the program at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Moment {
     /// Which thread.
@@ -24,16 +24,16 @@ pub struct Moment {
     pub pc: Address,
     /// Its registers from number 0 on; those not given are 0.
     pub registers: Vec<u64>,
-    /// What has been written to mapped memory on the way.
+    /// The writes to mapped memory before.
     pub writes: Vec<(Address, Vec<u8>)>,
-    /// Whether it is killed while it stands there: nothing of it can be read.
+    /// Whether it is killed while it is stopped there: none of its state can be read.
     pub killed: bool,
 }
 
-/// How often the target was asked.
+/// How often the target was called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls {
-    /// Hits that were told.
+    /// The number of reported hits.
     pub hits: u64,
     /// Calls of [`StoppedThread::read_memory`].
     pub read_memory: u64,
@@ -45,7 +45,7 @@ pub struct Calls {
     pub register_block: u64,
 }
 
-/// The target. Its registers are 64 bits wide: the plain ones, and behind them the program counter.
+/// The target. Its registers are 64 bits wide: the plain ones, and after them the program counter.
 #[derive(Clone, Debug)]
 pub struct FakeTarget {
     order: ByteOrder,
@@ -60,7 +60,7 @@ pub struct FakeTarget {
 }
 
 impl FakeTarget {
-    /// A program without memory, with so many registers beside its program counter.
+    /// A program without memory, with this many registers besides its program counter.
     #[must_use]
     pub const fn new(order: ByteOrder, registers: u16) -> Self {
         Self {
@@ -88,28 +88,28 @@ impl FakeTarget {
         (u32::from(self.registers) + 1) * 8
     }
 
-    /// Gives the program memory; it must not overlap what it has.
+    /// Maps memory with these bytes; it must not overlap other memory.
     pub fn map(&mut self, address: Address, bytes: &[u8]) {
         self.memory.insert(address.0, bytes.to_vec());
     }
 
-    /// Takes the memory away that was mapped at this address.
+    /// Unmaps the memory that was mapped at this address.
     pub fn unmap(&mut self, address: Address) {
         self.memory.remove(&address.0);
     }
 
-    /// Lets every insertion at this address fail.
+    /// Makes every insertion at this address fail.
     pub fn refuse(&mut self, address: Address) {
         self.refused.insert(address);
     }
 
-    /// Where tracepoints are in the program now.
+    /// The addresses of the inserted tracepoints.
     #[must_use]
     pub const fn inserted(&self) -> &BTreeSet<Address> {
         &self.inserted
     }
 
-    /// What was asked so far.
+    /// The number of calls so far.
     #[must_use]
     pub const fn calls(&self) -> Calls {
         self.calls
@@ -120,8 +120,8 @@ impl FakeTarget {
         self.calls = Calls::default();
     }
 
-    /// Lets one thread come to one place: a step, if it is being stepped, then a tracepoint, if one is there. The
-    /// outcome is the last one told; none when there was nothing to tell.
+    /// Moves one thread to one place: a step, if it is being stepped, then a tracepoint, if one is there. Returns the last
+    /// outcome; `None` when there was nothing to report.
     pub fn run(&mut self, moment: &Moment, handler: &mut dyn HitHandler) -> Option<Outcome> {
         for (address, bytes) in &moment.writes {
             self.write(*address, bytes);
@@ -181,7 +181,7 @@ impl FakeTarget {
         bytes
     }
 
-    /// Changes memory, to the end of what was mapped together.
+    /// Changes memory, up to the end of its mapping.
     pub fn write(&mut self, address: Address, bytes: &[u8]) {
         if let Some((start, memory)) = self.memory.range_mut(..=address.0).next_back() {
             let place = memory.iter_mut().skip((address.0 - start) as usize);

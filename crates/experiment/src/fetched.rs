@@ -1,34 +1,33 @@
-//! What was read of the program's memory during one hit.
+//! The program's memory that was read during one hit.
 
 use tracewire_model::{Address, ByteOrder};
 
 use crate::target::{MemoryRead, StoppedThread};
 
-/// Everything read during a hit, and what is to be read next. The pieces keep their memory from hit to hit.
+/// All memory read during a hit, and the pieces to read next. The pieces keep their memory from hit to hit.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     order: ByteOrder,
     pool: Vec<MemoryRead>,
-    /// So many pieces at the start of the pool have been read.
+    /// The number of pieces at the start of the pool that are read.
     read: usize,
-    /// So many have been asked for, the read ones among them.
+    /// The number of requested pieces, including those already read.
     asked: usize,
-    /// How many bytes all pieces have room for.
+    /// The capacity of all pieces in bytes.
     room: usize,
-    /// Whether the target knew of memory behind what cannot be read.
+    /// Whether the target found readable memory after an unreadable part.
     behind: bool,
 }
 
-/// With more room than this the pieces are given back after the hit: a rare large collect must not hold its memory
-/// for ever.
+/// With a larger capacity than this the pieces are freed after the hit: a rare large collect must not hold its memory for ever.
 pub(crate) const ROOM_KEPT: usize = 1 << 20;
 
-/// So many pieces are read for one hit at most because they lie behind others.
+/// The most pieces that are read for one hit because they follow others.
 const MOST_PIECES: usize = 1 << 16;
 
-/// What is known of a byte of memory.
+/// The state of a byte of memory.
 enum Known<'f> {
-    /// It and those behind it.
+    /// The byte and those after it.
     Good(&'f [u8]),
     /// It cannot be read.
     Bad,
@@ -41,9 +40,9 @@ enum Known<'f> {
 pub(crate) enum Coverage {
     /// Every byte is.
     Whole,
-    /// So many are; the next one cannot be read.
+    /// The number of known bytes; the next one cannot be read.
     Ends(u64),
-    /// So many are; the next one was not read.
+    /// The number of known bytes; the next one was not read.
     Unknown(u64),
 }
 
@@ -70,7 +69,7 @@ impl Fetched {
         }
     }
 
-    /// Looks among the pieces that have been read.
+    /// Looks the byte up in the pieces that are read.
     fn known(&self, address: u64) -> Known<'_> {
         for piece in self.pool.iter().take(self.read) {
             let Some(offset) = address.checked_sub(piece.address.0) else {
@@ -90,7 +89,7 @@ impl Fetched {
         Known::Unknown
     }
 
-    /// Walks over the range, giving each known piece of it to `each`, until it is known whole or something is not.
+    /// Walks over the range and passes each known piece of it to `each`, up to the first unknown byte.
     pub(crate) fn walk(&self, address: u64, length: u64, mut each: impl FnMut(&[u8])) -> Coverage {
         let mut done = 0_u64;
         while done < length {
@@ -151,8 +150,8 @@ impl Fetched {
         }
     }
 
-    /// Asks for what is not known of a range, unless it has just been asked for. True when something must be read before
-    /// more of the range is known.
+    /// Requests the unknown parts of a range, unless they have just been requested. Returns true when something must be read
+    /// before more of the range is known.
     pub(crate) fn ask(&mut self, address: u64, length: u64) -> bool {
         let Coverage::Unknown(known) = self.walk(address, length, |_| {}) else {
             return false;
@@ -195,8 +194,8 @@ impl Fetched {
         true
     }
 
-    /// Reads all that was asked for, in one call; none when nothing was. Where there is more behind what cannot be read,
-    /// that is read too.
+    /// Reads all requested pieces in one call; no call when there are none. If there is more after an unreadable part, that is
+    /// read too.
     pub(crate) fn read(&mut self, thread: &mut dyn StoppedThread) {
         while self.read < self.asked {
             let from = self.read;
@@ -210,7 +209,7 @@ impl Fetched {
         }
     }
 
-    /// Asks for what can be read of a piece behind its first unreadable byte.
+    /// Requests the readable rest of a piece after its first unreadable byte.
     fn ask_behind(&mut self, index: usize, thread: &mut dyn StoppedThread) {
         let Some(piece) = self.pool.get(index) else {
             return;
@@ -229,8 +228,7 @@ impl Fetched {
         }
     }
 
-    /// Gives what was read of a range whose first byte cannot be, run by run; nothing where the target looks no further
-    /// than that.
+    /// Passes on the readable runs of a range whose first byte is unreadable; none if the target does not look further.
     pub(crate) fn runs_behind(&self, bad: u64, length: u64, mut each: impl FnMut(u64, &[u8])) {
         if !self.behind {
             return;
@@ -258,6 +256,6 @@ impl Fetched {
     }
 }
 
-/// A value that has to be read first.
+/// A value that must be read first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotRead;

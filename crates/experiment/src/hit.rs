@@ -1,4 +1,4 @@
-//! What happens when a thread reaches a tracepoint.
+//! The handling of a thread that reaches a tracepoint.
 
 use std::time::Instant;
 
@@ -12,14 +12,14 @@ use crate::pads::{BudgetLook, RunEnd};
 use crate::store::{FrameStore, StoreError};
 use crate::target::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 
-/// What became of one tracepoint at a hit.
+/// The result of one tracepoint at a hit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reached {
     /// Disabled, or its condition is false.
     Nothing,
     /// A frame was made.
     Frame,
-    /// The thread or the program is gone; there was nothing to collect from.
+    /// The thread or the program has ended; nothing could be collected.
     Gone,
     /// The run has ended.
     Ended,
@@ -98,7 +98,7 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// One tracepoint that a thread has come to.
+    /// Handles one tracepoint that a thread has reached.
     pub(crate) fn reach(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Reached::Nothing;
@@ -146,8 +146,8 @@ impl<S: FrameStore> Experiment<S> {
         self.check_pass_count(index, thread)
     }
 
-    /// Whether a tracepoint has met its pass count, and the run ends when the steps of its last hits are made: the hits
-    /// of other threads meanwhile are too many.
+    /// Whether a tracepoint has reached its pass count, and the run ends when the steps of its last hits are made: other threads'
+    /// hits meanwhile do not count.
     fn awaits_last_steps(&self, index: usize) -> bool {
         self.tracepoints.get(index).is_some_and(|tracepoint| {
             let definition = tracepoint.definition();
@@ -157,7 +157,7 @@ impl<S: FrameStore> Experiment<S> {
         })
     }
 
-    /// A thread is gone, and its steps with it: they may have been the last ones that a pass count waited for.
+    /// A thread has ended before its steps were made: they may have been the last ones that a pass count waited for.
     fn step_no_more(&mut self, thread: ThreadId) {
         let keys = self.stepping.of_thread(thread);
         self.stepping.forget_thread(thread);
@@ -220,7 +220,7 @@ impl<S: FrameStore> Experiment<S> {
         limit > 0 && self.passes(index) >= limit
     }
 
-    /// Ends the run with an error, unless the error is that the thread is gone.
+    /// Ends the run with an error, unless the error is that the thread has ended.
     fn fail(&mut self, index: usize, error: HitError, thread: &mut dyn StoppedThread) -> Reached {
         if thread.register_block().is_err() {
             return Reached::Gone;
@@ -254,7 +254,7 @@ impl<S: FrameStore> Experiment<S> {
             Unreadable::Stop => missing.first.map(HitError::BadMemory),
             Unreadable::Missing => None,
         });
-        // A thread that was killed while it stood has no memory and no registers.
+        // A thread that was killed while it was stopped has no memory and no registers.
         if (error.is_some() || missing.count > 0) && thread.register_block().is_err() {
             return Reached::Gone;
         }

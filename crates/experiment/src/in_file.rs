@@ -1,20 +1,20 @@
-//! How a trace file tells a tracepoint, so that GDB opens it.
+//! The form of a tracepoint in a trace file that GDB opens.
 
 use tracewire_arch::RegisterLayout;
 use tracewire_model::{Action, Tracepoint, TracepointKind};
 use tracewire_tracefile::MAX_LINE;
 
-/// The shortest instruction of x86 at which GDB takes a fast tracepoint of a file's: a jump's length.
+/// The shortest x86 instruction at which GDB accepts a fast tracepoint of a file: a jump's length.
 const JUMP: u64 = 5;
 
-/// What a line that tells an action has before the digits of its expression, at most.
+/// The most bytes of an action's line before the digits of its expression.
 const BEFORE_DIGITS: usize = "tp A12345678:0123456789abcdef:XFFFF,".len();
 
-/// Tells a fast tracepoint at an instruction that is shorter than a jump of x86 as one by trap. GDB makes a file's
-/// tracepoints again when it opens the file, and ends its reading at the first that it finds could not be.
+/// Changes a fast tracepoint at an instruction that is shorter than an x86 jump into a tracepoint by trap. GDB creates a file's
+/// tracepoints again when it opens the file, and stops reading at the first impossible one.
 ///
-/// An expression that takes a longer line than GDB reads is left out, as those are that walk containers. GDB has no use for it:
-/// it compiles the action lines itself.
+/// An expression whose line is longer than GDB reads is left out, such as one that walks a container. GDB does not use it: it
+/// compiles the action lines itself.
 pub fn tell_as_gdb_takes(tracepoints: &mut [Tracepoint], layout: &RegisterLayout) {
     let fits = |action: &Action| match action {
         Action::Expression(program) => BEFORE_DIGITS + 2 * program.len() <= MAX_LINE,
@@ -24,7 +24,7 @@ pub fn tell_as_gdb_takes(tracepoints: &mut [Tracepoint], layout: &RegisterLayout
         tracepoint.definition.actions.retain(fits);
         tracepoint.definition.step_actions.retain(fits);
     }
-    // On other machines GDB does not look.
+    // On other machines GDB does not check it.
     if !layout
         .architecture()
         .is_some_and(|name| name.starts_with("i386"))

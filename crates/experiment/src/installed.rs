@@ -1,4 +1,4 @@
-//! What is installed in the program, and by which mechanism.
+//! The installed tracepoints, and the mechanism of each.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use tracewire_model::Address;
 
 use crate::mechanism::{Mechanism, Served};
 
-/// The addresses at which something is installed, and what serves the tracepoints there.
+/// The addresses at which something is installed, and how the tracepoints there are served.
 #[derive(Debug, Default)]
 pub(crate) struct Installed {
     mechanism: Mechanism,
@@ -14,9 +14,9 @@ pub(crate) struct Installed {
     fast_may_trap: bool,
     addresses: BTreeSet<Address>,
     served: HashMap<Address, Served>,
-    /// What an address was served by when it last was.
+    /// How an address was served the last time.
     last_served: HashMap<Address, Served>,
-    /// Addresses whose pads do not do what is defined there now.
+    /// Addresses whose pads implement an older definition.
     stale: BTreeSet<Address>,
 }
 
@@ -55,7 +55,7 @@ impl Installed {
         self.served.insert(address, by);
     }
 
-    /// What is installed at an address does what was defined there before.
+    /// Notes that an older definition is installed at an address.
     pub(crate) fn outdate(&mut self, address: Address) {
         self.stale.insert(address);
     }
@@ -64,13 +64,13 @@ impl Installed {
         self.addresses.is_empty()
     }
 
-    /// What is to be removed, where these addresses are wanted.
+    /// The addresses to remove, when these are wanted.
     pub(crate) fn unwanted(&self, wanted: &BTreeSet<Address>) -> Vec<Address> {
         self.addresses.difference(wanted).copied().collect()
     }
 
-    /// What is to be inserted, or made again, for the addresses that are wanted. From the last to the first: what a jump over
-    /// a short instruction leads to depends on what follows.
+    /// The addresses to insert, or to insert again, when these are wanted. From the last to the first: the target of a jump over
+    /// a short instruction depends on the following bytes.
     pub(crate) fn missing(&mut self, wanted: &BTreeSet<Address>) -> Vec<Address> {
         let stale = std::mem::take(&mut self.stale);
         let is_missing = |address: &&Address| {
@@ -88,7 +88,7 @@ impl Installed {
         self.served.remove(&address);
     }
 
-    /// What was installed at `gone` is no longer there.
+    /// Forgets what was installed at `gone`, which does not exist any more.
     pub(crate) fn forget(&mut self, gone: impl Fn(Address) -> bool) {
         self.addresses.retain(|address| !gone(*address));
         self.served.retain(|address, _| !gone(*address));

@@ -1,4 +1,4 @@
-//! Registers as frames keep them, where that is not whole register blocks.
+//! The registers of frames that do not have whole register blocks.
 
 use tracewire_arch::RegisterLayout;
 use tracewire_model::{RegisterMask, RegisterNumber};
@@ -6,7 +6,7 @@ use tracewire_tracefile::{RegisterSet, RegisterSets};
 
 use crate::plan::{Actions, Plan};
 
-/// The registers of frames that keep what was asked for.
+/// The registers of frames that keep only the requested ones.
 #[derive(Debug)]
 pub(crate) struct KeptRegisters {
     layout: RegisterLayout,
@@ -30,7 +30,7 @@ impl KeptRegisters {
         self.sets = RegisterSets::default();
     }
 
-    /// Gives each list of actions that collects registers the number of its set.
+    /// Assigns a set number to each list of actions that collects registers.
     pub(crate) fn number(&mut self, plan: &mut Plan) {
         for actions in [&mut plan.actions, &mut plan.step_actions] {
             let Actions { registers, set, .. } = actions;
@@ -41,15 +41,15 @@ impl KeptRegisters {
         }
     }
 
-    /// The registers that are kept where these are asked for. The program counter too, which says where the thread was, and the
-    /// stack and the frame pointer, without which GDB unwinds no stack that was collected: it asks for the registers of its
-    /// expressions and no others. With one register of the x87 unit all of them, which a pad reads together.
+    /// The registers that are kept where these are requested. The program counter is added, which is the thread's place. The
+    /// stack pointer and the frame pointer are added because GDB needs them to unwind a collected stack, but requests only the
+    /// registers of its expressions. With one x87 register all of them are kept, since a pad reads them together.
     fn with_companions(&self, asked: &RegisterMask) -> RegisterMask {
         let mut kept = asked.clone();
         if let Some(counter) = self.layout.program_counter() {
             kept.insert(counter.number);
         }
-        // In GDB's descriptions of x86, those two alone point to data.
+        // In GDB's descriptions of x86, only those two point to data.
         for register in self.layout.registers() {
             if register.type_name == "data_ptr" {
                 kept.insert(register.number);

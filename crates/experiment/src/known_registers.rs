@@ -1,4 +1,4 @@
-//! Registers that are not known, of which recordings have some and live programs none.
+//! Unavailable registers, which recordings have and live programs do not.
 
 use crate::target::StoppedThread;
 
@@ -16,14 +16,14 @@ impl KnownRegisters {
         &self.0
     }
 
-    /// Those of a frame; none where all of them are known.
+    /// The known registers of a frame; `None` if all are known.
     pub(crate) fn of(&self, frame: u64) -> Option<&[bool]> {
         let after = self.0.partition_point(|(first, _)| *first <= frame);
         let (_, known) = self.0.get(after.checked_sub(1)?)?;
         known.as_deref()
     }
 
-    /// Notes those of the frame that is about to be kept, if they are not those of the one before.
+    /// Notes those of the next kept frame, if they differ from the previous one.
     pub(crate) fn note(&mut self, frame: u64, thread: &mut dyn StoppedThread) {
         let known = thread.known_registers();
         let last = self.0.last();

@@ -1,4 +1,4 @@
-//! Making frames. What that takes is kept from hit to hit, so that nothing is allocated for one.
+//! Making frames. The buffers are kept from hit to hit, so that nothing is allocated for one.
 
 use tracewire_agent_expr::{Context, Evaluation};
 use tracewire_arch::RegisterLayout;
@@ -19,16 +19,16 @@ use crate::withheld::Withheld;
 pub(crate) struct FrameMaker {
     /// The frame that is being made, or the last one.
     frame: Vec<u8>,
-    /// Where the time is in it.
+    /// The offset of the time in it.
     stamp: Option<usize>,
     /// Whether it has a register block.
     has_registers: bool,
     collector: Collector,
     /// The evaluation that conditions use, one after the other.
     condition: Evaluation,
-    /// The registers of frames that keep what was asked for; none where they have whole register blocks.
+    /// The registers of frames that keep only the requested ones; `None` if they have whole register blocks.
     kept: Option<KeptRegisters>,
-    /// What whole register blocks are made of, where that was said.
+    /// The layout of whole register blocks, if it was set.
     layout: Option<RegisterLayout>,
     /// A register block from which registers are left out.
     block: Vec<u8>,
@@ -36,7 +36,7 @@ pub(crate) struct FrameMaker {
 
 /// Why there is no frame.
 pub(crate) enum Incomplete {
-    /// The thread or the program is gone.
+    /// The thread or the program has ended.
     Gone,
     /// It cannot be written down.
     Cannot(EncodeError),
@@ -67,7 +67,7 @@ impl FrameMaker {
         &self.frame
     }
 
-    /// Where the time is in it.
+    /// The offset of the time in it.
     pub(crate) const fn stamp(&self) -> Option<usize> {
         self.stamp
     }
@@ -82,12 +82,12 @@ impl FrameMaker {
         self.collector.pieces.address_form = form;
     }
 
-    /// Has frames keep the registers that were asked for in place of whole register blocks of this layout.
+    /// Makes frames keep the requested registers instead of whole register blocks of this layout.
     pub(crate) fn keep_registers(&mut self, layout: RegisterLayout) {
         self.kept = Some(KeptRegisters::new(layout));
     }
 
-    /// The register sets of the frames; none where frames have whole register blocks.
+    /// The register sets of the frames; `None` if frames have whole register blocks.
     pub(crate) fn register_sets(&self) -> Option<&RegisterSets> {
         self.kept.as_ref().map(KeptRegisters::sets)
     }
@@ -100,19 +100,19 @@ impl FrameMaker {
         }
     }
 
-    /// Gives the actions of a new tracepoint the numbers of their register sets.
+    /// Assigns register set numbers to the actions of a new tracepoint.
     pub(crate) fn number_sets(&mut self, plan: &mut Plan) {
         if let Some(kept) = &mut self.kept {
             kept.number(plan);
         }
     }
 
-    /// Says what whole register blocks are made of.
+    /// Sets the layout of whole register blocks.
     pub(crate) fn set_layout(&mut self, layout: RegisterLayout) {
         self.layout = Some(layout);
     }
 
-    /// Works out what frames leave out of whole register blocks.
+    /// Computes the registers that frames leave out of whole register blocks.
     pub(crate) fn withhold(&self, definition: &TracepointDefinition, plan: &mut Plan) {
         if !definition.withholds_registers {
             return;
@@ -135,7 +135,7 @@ impl FrameMaker {
         self.collector.pieces.fetched.clear();
     }
 
-    /// What a condition is evaluated with: the evaluation, and the memory that was read at this stop.
+    /// The evaluation of a condition, and the memory that was read at this stop.
     pub(crate) const fn evaluation(&mut self) -> (&mut Evaluation, &mut Fetched) {
         (&mut self.condition, &mut self.collector.pieces.fetched)
     }
@@ -190,7 +190,7 @@ impl FrameMaker {
     }
 }
 
-/// What a condition sees: it looks at one thing after the other, for it mostly looks at one alone.
+/// The context of a condition. It reads one item after the other, since a condition mostly needs only one.
 pub(crate) struct ConditionContext<'c> {
     pub(crate) moment: Moment<'c>,
     pub(crate) fetched: &'c mut Fetched,

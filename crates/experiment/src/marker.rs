@@ -1,4 +1,4 @@
-//! What a static tracepoint's marker has to say: its arguments, as text.
+//! The data of a static tracepoint's probe: its arguments, as text.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::target::{Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThr
 /// One argument of a marker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MarkerValue {
-    /// Leaves the number, extended to 64 bits; none for one that cannot be read.
+    /// A program that leaves the number, extended to 64 bits; `None` if it cannot be read.
     pub program: Option<Verified>,
     /// Whether it is a signed number.
     pub signed: bool,
 }
 
-/// A thread at a marker: the thread itself, which can also say what the marker says.
+/// A thread at a USDT probe, with access to the probe's data.
 pub struct Marked<'m> {
     thread: &'m mut dyn StoppedThread,
     values: &'m [MarkerValue],
@@ -94,7 +94,7 @@ pub struct MarkedHandler<'h> {
 }
 
 impl<'h> MarkedHandler<'h> {
-    /// The handler, and the arguments of the markers that it wants to know of.
+    /// The handler, and the arguments of its probes.
     pub fn new(
         inner: &'h mut dyn HitHandler,
         markers: &'h BTreeMap<Address, Vec<MarkerValue>>,
@@ -135,7 +135,7 @@ impl HitHandler for MarkedHandler<'_> {
     }
 }
 
-/// What an argument can be made of.
+/// The registers and memory from which an argument is read.
 struct Reading<'t>(&'t mut dyn StoppedThread);
 
 impl Context for Reading<'_> {
@@ -151,7 +151,7 @@ impl Context for Reading<'_> {
         }];
         self.0.read_memory(&mut piece);
         let [MemoryRead { bytes, filled, .. }] = &piece;
-        // Markers are those of x86, which is little-endian.
+        // Probes are only supported on x86, which is little-endian.
         (*filled == bytes.len()).then(|| {
             bytes
                 .iter()

@@ -1,31 +1,30 @@
-//! What serves tracepoints.
+//! The mechanisms that serve tracepoints.
 
-/// What may serve tracepoints.
+/// The permitted mechanisms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mechanism {
-    /// Jumps wherever they can be, and traps elsewhere. A tracepoint that was defined as a fast one is a jump or is
-    /// refused.
+    /// Jumps wherever possible, and traps elsewhere. A tracepoint that was defined as a fast one is a jump or is refused.
     #[default]
     Best,
-    /// Jumps, and where one cannot be the tracepoint is refused.
+    /// Jumps; a tracepoint that cannot have one is refused.
     Jump,
     /// Traps, for fast tracepoints too.
     Trap,
 }
 
-/// What serves an address.
+/// How an address is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Served {
-    /// A jump into a pad; in which way the jump was put in.
+    /// A jump to a pad; the form of the jump.
     Jump(&'static str),
-    /// A trap. Why it is no jump, unless traps were asked for.
+    /// A trap. The reason why it is no jump, unless traps were requested.
     Trap(Option<String>),
     /// A debug register, for memory that is watched.
     Watchpoint,
 }
 
 impl Served {
-    /// As it is told in a file.
+    /// The form in a trace file.
     #[must_use]
     pub fn told(&self) -> tracewire_model::Served {
         let (mechanism, reason) = match self {

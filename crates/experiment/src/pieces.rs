@@ -1,4 +1,4 @@
-//! What the actions of a hit collect: first noted, then read together, then written in the order of the actions.
+//! The data that the actions of a hit collect: first noted, then read together, then written in the order of the actions.
 
 use tracewire_arch::Architecture;
 use tracewire_model::{Address, ByteOrder, VariableNumber};
@@ -7,7 +7,7 @@ use tracewire_tracefile::{EncodeError, FrameEncoder};
 use crate::error::HitError;
 use crate::fetched::{Coverage, Fetched, ROOM_KEPT};
 
-/// The most bytes that the actions of one hit may collect. Hostile or careless ones must not take all memory.
+/// The most bytes that the actions of one hit may collect. Hostile or careless actions must not use up all memory.
 pub const FRAME_LIMIT: u64 = 16 << 20;
 
 /// How many pieces one hit may collect; a loop in an expression could go on collecting for long.
@@ -17,8 +17,8 @@ pub(crate) const PIECE_LIMIT: usize = 4096;
 /// divisor of the real page size would do.
 const PAGE: u64 = 4096;
 
-/// How frames give addresses of memory: as GDB asks for them. Its expressions extend 32-bit registers with their sign, and what
-/// they compute with those.
+/// The form of memory addresses in frames: the one in which GDB requests them. Its expressions extend 32-bit registers with their
+/// sign, and compute with the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AddressForm {
     /// All 64 bits.
@@ -31,7 +31,7 @@ pub enum AddressForm {
 }
 
 impl AddressForm {
-    /// That of a machine whose program counter has so many bits.
+    /// The form for a machine whose program counter has this many bits.
     #[must_use]
     pub const fn of_machine(architecture: Option<Architecture>, bits: u32) -> Self {
         match architecture {
@@ -56,7 +56,7 @@ impl AddressForm {
 /// Memory that was to be collected and could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Missing {
-    /// How many values are missing, in whole or from some byte on.
+    /// How many values are missing, wholly or from some byte on.
     pub count: u64,
     /// The address that could not be read for the first of them.
     pub first: Option<Address>,
@@ -68,7 +68,7 @@ impl Missing {
         self.first.get_or_insert(address);
     }
 
-    /// Adds what was missing in another part of a run, which came later.
+    /// Adds the missing values of a later part of a run.
     pub fn add(&mut self, other: Self) {
         self.count += other.count;
         self.first = self.first.or(other.first);
@@ -82,19 +82,19 @@ pub(crate) struct Pieces {
     list: Vec<Piece>,
     /// How many bytes the pieces take, strings as far as they have been read.
     length: u64,
-    /// Where bytes are joined that were read in parts.
+    /// A buffer to join bytes that were read in parts.
     joined: Vec<u8>,
     pub(crate) address_form: AddressForm,
 }
 
 #[derive(Debug)]
 struct Piece {
-    /// The place of the action among the actions, and that of the piece in the order in which pieces came.
+    /// The index of the action, and that of the piece in the order in which pieces came.
     order: (usize, usize),
     content: Content,
 }
 
-/// One thing to go into the frame.
+/// One item of the frame.
 #[derive(Debug)]
 pub(crate) enum Content {
     Memory {
@@ -113,13 +113,13 @@ pub(crate) enum Content {
         value: i64,
     },
     StaticData(Vec<u8>),
-    /// What an expression needed before it could collect; it goes no further.
+    /// The address that an expression could not read before it could collect; it stops there.
     Unreadable(Address),
     /// The same of a register.
     UnknownRegister,
 }
 
-/// Where a string ends.
+/// The end of a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TextEnd {
     /// At its NUL, or at the limit.
@@ -150,7 +150,7 @@ impl Pieces {
         }
     }
 
-    /// Begins a frame. What was read for others of the same hit stays.
+    /// Begins a frame. Memory that was read for others of the same hit stays valid.
     pub(crate) fn begin(&mut self) {
         self.list.clear();
         self.length = 0;
@@ -159,7 +159,7 @@ impl Pieces {
         }
     }
 
-    /// Takes up a piece of the action at `place`.
+    /// Adds a piece of the action at `place`.
     pub(crate) fn add(&mut self, place: usize, content: Content) -> Result<(), HitError> {
         if self.list.len() >= PIECE_LIMIT {
             return Err(HitError::TooManyPieces);
@@ -179,7 +179,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Asks for what the pieces still need. True when something has to be read.
+    /// Requests the memory that the pieces still need. Returns true when something has to be read.
     pub(crate) fn ask(&mut self) -> bool {
         let mut asked = false;
         for piece in &mut self.list {
@@ -193,7 +193,7 @@ impl Pieces {
                     length,
                     end: end @ None,
                 } => {
-                    // Strings share what the frame has left; one that is cut by that has met its limit.
+                    // Strings share the rest of the frame; one that is cut by it has reached its limit.
                     let limit = (*limit).min(*length + FRAME_LIMIT.saturating_sub(self.length));
                     let before = *length;
                     *end = scan(&self.fetched, *address, limit, length);
@@ -215,8 +215,8 @@ impl Pieces {
         asked
     }
 
-    /// Writes all pieces in the order of the actions. Of memory that could be read in part, the part up to the first
-    /// unreadable byte is kept: GDB then shows what is there and says of the rest that it is unavailable.
+    /// Writes all pieces in the order of the actions. Of partly readable memory the part up to the first unreadable byte is kept:
+    /// GDB then shows it and reports the rest as unavailable.
     pub(crate) fn write(
         &mut self,
         frame: &mut FrameEncoder<'_>,
@@ -267,7 +267,7 @@ impl Pieces {
     }
 }
 
-/// Goes on looking for the end of a string behind the `length` bytes that were looked at.
+/// Continues the search for the end of a string after the first `length` bytes.
 fn scan(fetched: &Fetched, address: u64, limit: u64, length: &mut u64) -> Option<TextEnd> {
     if *length >= limit {
         return Some(TextEnd::Proper);

@@ -1,4 +1,4 @@
-//! What a tracepoint does at a hit, worked out when it is defined.
+//! A tracepoint's work at a hit, prepared when it is defined.
 
 use tracewire_agent_expr::{CollectOnce, Verified, verify};
 use tracewire_model::{
@@ -10,7 +10,7 @@ use crate::error::{DefineError, Part};
 use crate::pieces::FRAME_LIMIT;
 use crate::withheld::Withheld;
 
-/// A tracepoint's condition and actions, checked and taken apart.
+/// A tracepoint's condition and actions, checked and prepared.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) condition: Option<Verified>,
@@ -22,17 +22,17 @@ pub(crate) struct Plan {
 /// A list of actions.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
-    /// The registers that actions collect; none where no action does.
+    /// The registers that actions collect; `None` if no action does.
     pub(crate) registers: Option<RegisterMask>,
-    /// The number of the set of registers that their frames keep; none where they keep whole blocks, or none.
+    /// The number of the set of registers that their frames keep; `None` if they keep whole blocks, or none.
     pub(crate) set: Option<u32>,
-    /// What their frames leave out of whole register blocks.
+    /// The registers that their frames leave out of whole register blocks.
     pub(crate) withheld: Option<Withheld>,
     /// All others, in order.
     pub(crate) steps: Vec<Step>,
     /// The expressions among them, in order.
     pub(crate) expressions: Vec<Expression>,
-    /// What a pad does: the actions without the collections of what others of them collect.
+    /// The actions for a pad, without collections that others of them contain.
     pub(crate) list: Vec<Action>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Step {
         offset: u64,
         length: u64,
     },
-    /// One that knows its place here.
+    /// An expression, by its index here.
     Expression,
     StaticData,
 }
@@ -51,8 +51,8 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Expression {
     pub(crate) program: Verified,
-    /// So many of the expressions before it must have ended before it begins, because it shares a variable with them
-    /// that one of the two sets.
+    /// How many of the expressions before it must have ended before it begins, because they share a variable that one of them
+    /// sets.
     pub(crate) after: usize,
     /// Its place among the steps.
     pub(crate) step: usize,

@@ -1,10 +1,10 @@
-//! `printf` of agent expressions: what a breakpoint's commands print.
+//! `printf` of agent expressions: the output of a breakpoint's commands.
 //!
-//! The format is as the user wrote it between quotes, escapes and all; the values are integers and addresses, for an agent
+//! The format is as the user wrote it between quotes, escapes included; the values are integers and addresses, since an agent
 //! expression has nothing else.
 
-/// Appends what C's `printf` would print. `string` reads the string at an address, up to its zero byte. A directive that
-/// wants what is not to be had, a floating-point number for one, stands for itself.
+/// Appends what C's `printf` would print. `string` reads the string at an address, up to its zero byte. A directive that is not
+/// supported, such as one for floating point, is copied unchanged.
 pub(crate) fn print(
     format: &[u8],
     arguments: &[u64],
@@ -70,7 +70,7 @@ pub(crate) fn print(
 /// The widest field that is padded.
 const WIDEST: usize = 4096;
 
-/// What stands between a `%` and its letter.
+/// The part between a `%` and its letter.
 #[derive(Default)]
 struct Directive {
     left: bool,
@@ -85,7 +85,7 @@ struct Directive {
 }
 
 impl Directive {
-    /// Reads one at a `%`, and tells what follows it; none where the text ends before the letter.
+    /// Reads one at a `%`, and returns the rest of the text; `None` if the text ends before the letter.
     fn read(text: &[u8]) -> Option<(Self, &[u8])> {
         let mut rest = text.strip_prefix(b"%")?;
         let mut directive = Self {
@@ -158,7 +158,7 @@ impl Directive {
         self.pad(digits.as_bytes(), sign, output);
     }
 
-    /// Fills the field: blanks before the sign, zeros behind it, or blanks at the end.
+    /// Fills the field: blanks before the sign, zeros after it, or blanks at the end.
     fn pad(&self, text: &[u8], sign: &[u8], output: &mut Vec<u8>) {
         let missing = self
             .width
@@ -192,7 +192,7 @@ fn number(text: &[u8]) -> (usize, &[u8]) {
     (number, rest)
 }
 
-/// The format with C's escapes replaced. One that is not known stays.
+/// The format with C's escapes replaced. Unknown ones are kept.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,8 +1,8 @@
-//! How many frames hits of a tracepoint may make in a time, and the decision at each hit.
+//! The limit of frames of a tracepoint in a time, and the decision at each hit.
 //!
-//! A tracepoint has one number: when its next frame is due if its frames come evenly. A hit that comes before that by more than
-//! a few frames' time is skipped; any other one moves the number on by the time of one frame. Nobody has to fill a bucket
-//! again, and one atomic exchange is enough where several threads hit. It is the generic cell rate algorithm.
+//! A tracepoint has one number: when its next frame is due if its frames come evenly. A hit that is earlier than that by more
+//! than a few frames' time is skipped; any other one advances the number by the time of one frame. No bucket is refilled, and one
+//! atomic exchange is enough with several threads. It is the generic cell rate algorithm.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tracewire_model::TracepointNumber;
 
-/// How many frames may come at once, however few a second there may be.
+/// The least burst of frames, for any rate.
 const LEAST_BURST: u64 = 10;
 
-/// So many frames in a time.
+/// A number of frames in a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameRate {
     frames: NonZeroU64,
@@ -32,7 +32,7 @@ pub struct FrameRateError {
 }
 
 impl FrameRate {
-    /// So many frames in a time.
+    /// This many frames in a time.
     ///
     /// # Errors
     /// When these are more than one in a nanosecond, or the time is more than a day.
@@ -44,13 +44,13 @@ impl FrameRate {
         Ok(Self { frames, period })
     }
 
-    /// In what time so many frames may come.
+    /// The time in which this many frames may come.
     #[must_use]
     pub const fn period(self) -> Duration {
         self.period
     }
 
-    /// How many frames may come at once, after a pause: a tenth of those of the period, and ten at least where these are not more
+    /// How many frames may come in a burst, after a pause: a tenth of those of the period, and at least ten if these are not more
     /// than the rate allows.
     #[must_use]
     pub fn burst(self) -> u64 {
@@ -58,7 +58,7 @@ impl FrameRate {
         (frames / 10).max(LEAST_BURST).min(frames)
     }
 
-    /// The rate by a clock that has so many ticks in the period.
+    /// The rate by a clock with this many ticks in the period.
     #[must_use]
     pub fn pace(self, ticks: u64) -> Pace {
         let interval = ticks.div_ceil(self.frames.get()).max(1);
@@ -90,12 +90,12 @@ impl fmt::Display for FrameRate {
 pub struct Pace {
     /// From one frame to the next.
     pub interval: u64,
-    /// By how much a frame may come before it is due.
+    /// How much before its due time a frame may come.
     pub slack: u64,
 }
 
 impl Pace {
-    /// When the frame after one at `now` is due, where that one was due at `due`. `None` where it comes too early, and is skipped.
+    /// The due time after a frame at `now` that was due at `due`. `None` if the frame is too early, and is skipped.
     #[must_use]
     pub const fn admit(self, due: u64, now: u64) -> Option<u64> {
         let early = due.saturating_sub(now);
@@ -107,7 +107,7 @@ impl Pace {
     }
 }
 
-/// The rates of a run: one for all tracepoints, and those of some.
+/// The rates of a run: a general one, and those of single tracepoints.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FrameRates {
     all: Option<FrameRate>,
@@ -115,7 +115,7 @@ pub struct FrameRates {
 }
 
 impl FrameRates {
-    /// Limits each tracepoint that has no rate of its own.
+    /// Limits each tracepoint without an individual rate.
     pub const fn limit_all(&mut self, rate: FrameRate) {
         self.all = Some(rate);
     }
@@ -131,13 +131,13 @@ impl FrameRates {
         self.of.get(&number).copied().or(self.all)
     }
 
-    /// The tracepoints that have rates of their own.
+    /// The tracepoints with individual rates.
     pub fn named(&self) -> impl Iterator<Item = TracepointNumber> + '_ {
         self.of.keys().copied()
     }
 }
 
-/// When the next frame of each tracepoint is due, in a run without pads.
+/// The due time of each tracepoint's next frame, in a run without pads.
 #[derive(Debug, Default)]
 pub(crate) struct Due(HashMap<TracepointNumber, u64>);
 
@@ -186,7 +186,7 @@ mod tests {
     fn hits_as_often_as_the_rate_are_all_kept() {
         for frames in [1, 7, 50, 1000, 100_000] {
             let hits = (0..3 * frames).map(|hit| 5_000_000 + hit * 1_000_000 / frames);
-            // Times are whole microseconds: up to one too early.
+            // Times are whole microseconds: at most one too early.
             assert!(admitted(rate(frames), hits) >= 3 * frames - 3, "{frames}");
         }
     }

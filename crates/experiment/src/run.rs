@@ -47,12 +47,12 @@ impl Run {
     pub(crate) fn end(&mut self, end: RunEnd, now: u64) {
         self.on = false;
         self.set_end(end);
-        // A clock may be set back, and a recorded execution be gone back.
+        // A clock may be set back, and a recorded execution may go backwards.
         let start = self.status.start_time.unwrap_or(0);
         self.status.stop_time = Some(now.max(start));
     }
 
-    /// Why it has ended turns out to be something else.
+    /// Replaces the reason of the end.
     pub(crate) fn set_end(&mut self, end: RunEnd) {
         self.status.stop_reason = Some(end.reason);
         self.status.stop_text = end.text;
@@ -81,7 +81,7 @@ impl Run {
         status
     }
 
-    /// The run goes on in another buffer: how it stood with this one. The next part begins now.
+    /// The run continues in another buffer. Returns its state with this one. The next part begins now.
     pub(crate) fn end_part(
         &mut self,
         store: &impl FrameStore,

@@ -5,7 +5,7 @@ use tracewire_model::{Address, ThreadId, TracepointNumber};
 /// A tracepoint's number and address.
 pub type TracepointKey = (TracepointNumber, Address);
 
-/// All steps that are still to be made. Several tracepoints may be stepping in one thread.
+/// All steps that remain to be made. Several tracepoints may be stepping in one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Stepping {
     list: Vec<Steps>,
@@ -45,7 +45,7 @@ impl Stepping {
         self.list.iter().any(|steps| steps.thread == thread)
     }
 
-    /// Whether steps of a hit of this tracepoint are still to be made, in whatever thread.
+    /// Whether steps of a hit of this tracepoint remain to be made, in any thread.
     pub(crate) fn follows(&self, tracepoint: TracepointKey) -> bool {
         self.list
             .iter()

@@ -1,4 +1,4 @@
-//! The trace buffer: where frames go, and what happens when it is full.
+//! The trace buffer: where frames are stored, and what happens when it is full.
 
 use std::collections::VecDeque;
 
@@ -11,13 +11,13 @@ use crate::pads::RunEnd;
 /// Tracepoint number and size, before a frame's blocks.
 const FRAME_HEADER: usize = 6;
 
-/// A place for frames. Each comes whole, in the form it has in a trace file: tracepoint number, size, blocks, in target
-/// byte order. It stays whole or is not kept.
+/// A store for frames. Each is added whole, in trace-file form: tracepoint number, size, blocks, in target byte order. It is kept
+/// whole or not at all.
 pub trait FrameStore {
-    /// Keeps a frame. A circular store makes room by giving up whole frames, oldest first.
+    /// Keeps a frame. A circular store drops whole frames to make space, oldest first.
     ///
     /// # Errors
-    /// When there is no room or the file cannot be written; the frame is then not kept, all others are.
+    /// When there is no space or the file cannot be written; the frame is then not kept, all others are.
     fn append(&mut self, frame: &[u8]) -> Result<(), StoreError>;
 
     /// Forgets every frame.
@@ -29,19 +29,18 @@ pub trait FrameStore {
     /// How many frames there are.
     fn frames(&self) -> u64;
 
-    /// Where the next frame goes in a file that outlives this process, counted from the file's start; `None` where frames are in
-    /// memory.
+    /// The offset of the next frame in a file that outlives this process; `None` if frames are in memory.
     fn file_end(&self) -> Option<u64> {
         None
     }
 
-    /// How many bytes there is room for; `None` where only the disk says.
+    /// The capacity in bytes; `None` where the disk is the limit.
     fn size(&self) -> Option<u64>;
 
     /// How many bytes the frames take.
     fn used(&self) -> u64;
 
-    /// Whether oldest frames make room for new ones.
+    /// Whether the oldest frames are overwritten by new ones.
     fn is_circular(&self) -> bool;
 
     /// Whether each frame is to come soon after its hit, and none is to make room before it has come here: the frames decide when the
@@ -55,10 +54,10 @@ pub trait FrameStore {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// No room is left. A circular store says so only of a frame that is larger than itself.
+    /// No space is left. A circular store returns it only for a frame that is larger than itself.
     #[error("the trace buffer is full")]
     Full,
-    /// The run was to make so many frames, and has made them.
+    /// The run has made the requested number of frames.
     #[error("the run has made {0} frames, as many as were asked for")]
     Enough(u64),
     /// Writing the file failed, a full disk included.
@@ -75,13 +74,13 @@ pub enum StoreError {
     /// The store is a file, and a run has been written to it.
     #[error("the trace file holds another run already")]
     OneRun,
-    /// There is not as much memory as was asked for.
+    /// This much memory cannot be allocated.
     #[error("there is no memory for a trace buffer of {0} bytes")]
     NoMemory(u64),
 }
 
 impl StoreError {
-    /// How a run ends whose frame was not kept for this.
+    /// The end of a run whose frame was not kept for this reason.
     pub(crate) fn run_end(&self) -> RunEnd {
         let reason = match self {
             Self::Full => return RunEnd::new(StopReason::Full, None),
@@ -109,7 +108,7 @@ fn addressable(size: u64) -> Result<usize, StoreError> {
     usize::try_from(size).map_err(|_| StoreError::NoMemory(size))
 }
 
-/// A store in memory that is full when it is full. The memory is set aside at once and used as frames come.
+/// A store in memory that does not overwrite. The memory is reserved at once and used as frames come.
 #[derive(Debug)]
 pub struct LinearStore {
     bytes: Vec<u8>,
@@ -145,7 +144,7 @@ impl LinearStore {
         }
     }
 
-    /// All frames in order, as they stand in a trace file.
+    /// All frames in order, in trace-file form.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -202,8 +201,8 @@ impl FrameStore for LinearStore {
     }
 }
 
-/// A store in memory that keeps the newest frames. A frame may lie across the end of the memory, so that none of it is
-/// lost to padding: as many frames are kept as fit in `size` bytes, to the byte.
+/// A store in memory that keeps the newest frames. A frame may wrap around the end of the memory, so that none of it is lost to
+/// padding: as many frames are kept as fit in `size` bytes, to the byte.
 #[derive(Debug)]
 pub struct CircularStore {
     bytes: VecDeque<u8>,
@@ -230,7 +229,7 @@ impl CircularStore {
         })
     }
 
-    /// All frames in order, as they stand in a trace file: the first part, then the second.
+    /// All frames in order, in trace-file form: the first part, then the second.
     #[must_use]
     pub fn bytes(&self) -> (&[u8], &[u8]) {
         self.bytes.as_slices()
@@ -252,7 +251,7 @@ impl CircularStore {
         }
     }
 
-    /// Gives up the oldest frame, whose length its header tells.
+    /// Drops the oldest frame, whose length is in its header.
     fn drop_oldest(&mut self) {
         let mut field = [0; 4];
         for (byte, kept) in field.iter_mut().zip(self.bytes.range(2..FRAME_HEADER)) {
@@ -304,7 +303,7 @@ impl FrameStore for CircularStore {
     }
 }
 
-/// A store in a file that is a good trace file at every moment.
+/// A store in a file that is a valid trace file at every moment.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct SpoolStore {
@@ -349,7 +348,7 @@ impl FrameStore for SpoolStore {
         Ok(())
     }
 
-    /// A file is for one run: frames that are there stay.
+    /// A file is for one run: frames in it stay.
     fn clear(&mut self) -> Result<(), StoreError> {
         if self.frames > 0 {
             return Err(StoreError::OneRun);

@@ -1,4 +1,4 @@
-//! The tracepoints of an experiment, and what they have done in a run.
+//! The tracepoints of an experiment, and their counts in a run.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,16 +11,16 @@ use crate::pieces::Missing;
 use crate::plan::Plan;
 use crate::stepping::TracepointKey;
 
-/// One location of a tracepoint, and what it has done in this run.
+/// One location of a tracepoint, and its counts in this run.
 #[derive(Debug)]
 pub struct Tracepoint {
     definition: TracepointDefinition,
     pub(crate) plan: Plan,
-    /// What is watched, of a tracepoint on memory.
+    /// The watched memory, for a tracepoint on memory.
     pub(crate) watched: Option<WatchedObject>,
     usage: TracepointUsage,
-    /// Hits that have counted for the pass count, but for those that its pad counts. A hit counts here when it
-    /// happens, and among `usage.hits` when its frame comes, which may be later.
+    /// Hits that have counted for the pass count, except those that its pad counts. A hit counts here when it happens, and among
+    /// `usage.hits` when its frame comes, which may be later.
     pub(crate) passes: u64,
     missing: Missing,
     /// Those that pads have counted.
@@ -42,20 +42,20 @@ impl Tracepoint {
         }
     }
 
-    /// What it was asked to do; `enabled` as it is now.
+    /// Its definition, with the current value of `enabled`.
     #[must_use]
     pub const fn definition(&self) -> &TracepointDefinition {
         &self.definition
     }
 
-    /// What a hit does: the actions of its definition, without the collections of what others of them collect.
+    /// The work of a hit: the actions of its definition, without collections that others of them contain.
     #[must_use]
     pub fn actions(&self) -> &[Action] {
         &self.plan.actions.list
     }
 
-    /// Hits with a true condition, and the bytes of the frames that were made, headers included. A hit whose frame waits for
-    /// an earlier one of another thread counts when that has come.
+    /// Hits with a true condition, and the bytes of the frames that were made, headers included. A hit whose frame waits for an
+    /// earlier one of another thread counts when that frame has come.
     #[must_use]
     pub const fn usage(&self) -> TracepointUsage {
         self.usage
@@ -81,7 +81,7 @@ impl Tracepoint {
         self.skipped += hits;
     }
 
-    /// Counts a frame that has come into the buffer.
+    /// Counts a frame that was added to the buffer.
     pub(crate) fn count_frame(&mut self, frame: &[u8], step: bool) {
         self.usage.hits += u64::from(!step);
         self.usage.bytes += frame.len() as u64;
@@ -92,14 +92,14 @@ impl Tracepoint {
         self.missing.add(missing);
     }
 
-    /// Takes over what its pad has counted.
+    /// Adds the counts of its pad.
     pub(crate) fn count_in_pad(&mut self, update: PadUpdate) {
         self.usage.hits += update.lost;
         self.count_skipped(update.skipped);
         self.pad_missing = update.missing;
     }
 
-    /// Counts as its own what its pad has counted, which begins at 0 again.
+    /// Adds the counts of its pad, which then begins at 0 again.
     pub(crate) fn fold_counts(&mut self, (passes, missing): (u64, Missing)) {
         self.passes = self.passes.saturating_add(passes);
         self.pad_missing = Missing::default();
@@ -115,7 +115,7 @@ impl Tracepoint {
     }
 }
 
-/// All tracepoints, in the order in which they were defined. There is one a number and address.
+/// All tracepoints, in the order in which they were defined. There is at most one with a number and address.
 #[derive(Debug, Default)]
 pub(crate) struct Tracepoints {
     list: Vec<Tracepoint>,
@@ -168,7 +168,7 @@ impl Tracepoints {
             .collect()
     }
 
-    /// Where in the list a tracepoint is.
+    /// The index of a tracepoint in the list.
     pub(crate) fn index(&self, (number, address): TracepointKey) -> Option<usize> {
         self.indices(address).iter().copied().find(|index| {
             self.list
@@ -204,7 +204,7 @@ impl Tracepoints {
         }
     }
 
-    /// Enables or disables the tracepoints of a number, at one address or at all; whether there is one.
+    /// Enables or disables the tracepoints of a number, at one address or at all. Returns whether there is one.
     pub(crate) fn set_enabled(
         &mut self,
         number: TracepointNumber,

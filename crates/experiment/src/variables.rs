@@ -8,7 +8,7 @@ use tracewire_tracefile::{FRACTION, fraction_of};
 use crate::pads::SharedVariable;
 use crate::target::StoppedThread;
 
-/// What the target provides by itself.
+/// A variable whose value comes from the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Builtin {
     /// When the thread stopped, in microseconds.
@@ -48,7 +48,7 @@ struct Variable {
     /// Whether it was defined, and not made by an expression that uses it.
     defined: bool,
     value: i64,
-    /// Where pads have its value.
+    /// The pads' place of its value.
     shared: Option<Rc<dyn SharedVariable>>,
 }
 
@@ -72,13 +72,13 @@ impl Variable {
 pub(crate) struct Variables {
     /// Sorted by number; there are few.
     list: Vec<Variable>,
-    /// The time of the stop that is looked at by the clock of the pads, where there are any: all frames of a run have one
-    /// clock. In microseconds, and the fraction of one that is left.
+    /// The time of the current stop by the clock of the pads, if there are any: all frames of a run have one clock. In
+    /// microseconds, and the remaining fraction of one.
     pub(crate) pad_time: Option<(u64, u64)>,
 }
 
 impl Variables {
-    /// The builtin ones alone, numbered 1, 2, 3.
+    /// Only the builtin ones, numbered 1, 2, 3.
     pub(crate) fn new() -> Self {
         let mut variables = Self {
             list: Vec::new(),
@@ -140,13 +140,13 @@ impl Variables {
         self.list.iter().map(|variable| &variable.definition)
     }
 
-    /// The value as it stands, without a thread to ask; none for a builtin one or one that is not there.
+    /// The stored value, without a thread; `None` for a builtin one or one that does not exist.
     pub(crate) fn stored(&self, number: VariableNumber) -> Option<i64> {
         let variable = self.list.get(self.place(number).ok()?)?;
         variable.builtin.is_none().then_some(variable.stored())
     }
 
-    /// The builtin ones with their numbers and values, and what of a microsecond is left, where that is known.
+    /// The builtin ones with their numbers and values, and the remaining fraction of a microsecond, if it is known.
     pub(crate) fn stamps(
         &self,
         thread: &mut dyn StoppedThread,
@@ -167,7 +167,7 @@ impl Variables {
         builtins.chain(fraction)
     }
 
-    /// The variable, made if it is not there.
+    /// The variable, created if needed.
     fn get_or_create(&mut self, number: VariableNumber) -> Option<&mut Variable> {
         let index = self.place(number).unwrap_or_else(|index| {
             self.list.insert(
@@ -190,7 +190,7 @@ impl Variables {
         self.list.get_mut(index)
     }
 
-    /// The value a thread sees. One that is not there is made, with 0.
+    /// The value that a thread sees. A missing one is created with 0.
     pub(crate) fn get(&mut self, number: u16, thread: &mut dyn StoppedThread) -> i64 {
         let pad_time = self.pad_time;
         match self.get_or_create(VariableNumber(i32::from(number))) {
@@ -203,14 +203,14 @@ impl Variables {
         }
     }
 
-    /// Gives a variable a value; a builtin one keeps its own.
+    /// Sets a variable; a builtin one is not changed.
     pub(crate) fn set(&mut self, number: u16, value: i64) {
         if let Some(variable) = self.get_or_create(VariableNumber(i32::from(number))) {
             variable.store(value);
         }
     }
 
-    /// What a variable provides that the target does.
+    /// The kind of a builtin variable.
     pub(crate) fn builtin(&self, number: VariableNumber) -> Option<Builtin> {
         self.list.get(self.place(number).ok()?)?.builtin
     }
@@ -241,7 +241,7 @@ impl Variables {
         Some([time?, thread?, cpu?])
     }
 
-    /// Keeps a variable where pads see it from now on; it is made if it is not there.
+    /// Keeps a variable where pads see it from now on; it is created if needed.
     pub(crate) fn share(&mut self, number: VariableNumber, shared: Rc<dyn SharedVariable>) {
         if let Some(variable) = self.get_or_create(number) {
             variable.shared = Some(shared);
@@ -249,7 +249,7 @@ impl Variables {
         }
     }
 
-    /// Takes all values back.
+    /// Copies all values back from the pads.
     pub(crate) fn unshare(&mut self) {
         for variable in &mut self.list {
             variable.value = variable.stored();

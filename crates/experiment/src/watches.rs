@@ -1,4 +1,4 @@
-//! Watches: the memory that tracepoints watch, and what was there before the last write.
+//! Watches: the memory that tracepoints watch, and its content before the last write.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,12 @@ impl Watches {
         self.0.range(all).map(|((_, length), _)| *length).collect()
     }
 
-    /// The memory is gone, and what watched it.
+    /// The memory is unmapped, with its watches.
     pub(crate) fn forget(&mut self, gone: impl Fn(Address) -> bool) {
         self.0.retain(|(address, _), _| !gone(*address));
     }
 
-    /// Takes note of a write, and gives the bytes from before. Memory that cannot be read any more is as it was last seen.
+    /// Notes a write, and returns the previous bytes. Memory that cannot be read any more keeps its last known content.
     fn replace(&mut self, address: Address, length: u64, fetched: &Fetched) -> Option<Vec<u8>> {
         let known = self.0.get_mut(&(address, length))?;
         let mut joined = Vec::new();
@@ -49,7 +49,7 @@ fn extended(bytes: &[u8], watched: &WatchedObject, order: ByteOrder) -> i64 {
 }
 
 impl<S: FrameStore> Experiment<S> {
-    /// What the tracepoints at an address watch; nothing where they are on code.
+    /// The lengths that the tracepoints at an address watch; empty if they are on code.
     fn watched_lengths(&self, address: Address) -> Vec<u64> {
         let here = self.tracepoints.at(address);
         let watched = here.filter_map(|tracepoint| tracepoint.watched.as_ref());
@@ -62,7 +62,7 @@ impl<S: FrameStore> Experiment<S> {
         here.any(|tracepoint| tracepoint.watched.is_some())
     }
 
-    /// Has the target watch what the tracepoints at an address are about.
+    /// Makes the target watch the memory of the tracepoints at an address.
     pub(crate) fn put_watch_in(
         &mut self,
         address: Address,
@@ -79,7 +79,7 @@ impl<S: FrameStore> Experiment<S> {
         Ok(())
     }
 
-    /// Takes what was put in at an address out of the program.
+    /// Removes the watch at an address from the program.
     pub(crate) fn take_out(
         &mut self,
         address: Address,

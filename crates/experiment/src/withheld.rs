@@ -4,17 +4,17 @@ use tracewire_arch::RegisterLayout;
 use tracewire_model::{Action, RegisterMask, RegisterNumber};
 use tracewire_tracefile::unknown_masks;
 
-/// What frames leave out of their register blocks.
+/// The registers that frames leave out of their register blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Withheld {
     kept: RegisterMask,
-    /// Where the others are in the block.
+    /// The ranges of the others in the block.
     gaps: Vec<std::ops::Range<usize>>,
     masks: Vec<u64>,
 }
 
 impl Withheld {
-    /// The registers of a block that actions do not ask for. With one register of the x87 unit all of them are kept, which a pad reads
+    /// The registers of a block that actions do not request. With one x87 register all of them are kept, since a pad reads them
     /// together.
     #[must_use]
     pub fn new(layout: &RegisterLayout, actions: &[Action]) -> Self {
@@ -66,7 +66,7 @@ impl Withheld {
         }
     }
 
-    /// The masks that say in a frame that the others are unavailable.
+    /// The masks with which a frame marks the others as unavailable.
     #[must_use]
     pub fn masks(&self) -> &[u64] {
         &self.masks

@@ -1,8 +1,8 @@
 //! Chrome's JSON trace event format, which Perfetto opens too.
 //!
-//! A hit is an instant event on its thread's track, and a span a complete event, with nanoseconds. A span that does not fit into the one around it
-//! is a pair of asynchronous events, which have a track of their own. One that is open at the end of the run has a beginning alone, and one whose end is
-//! not known is an instant event.
+//! A hit is an instant event on its thread's track, and a span is a complete event, in nanoseconds. A span that does not nest is a
+//! pair of asynchronous events, which have a separate track. One that is open at the end of the run has only a beginning, and one
+//! with an unknown end is an instant event.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -146,10 +146,10 @@ impl<W: Write> LaneWriter for Writer<'_, '_, W> {
     }
 }
 
-/// What the first file says of its run.
+/// The description of the run in the first file.
 fn other(file: Option<&TraceFile>, first: u64) -> Value {
     let mut other = Map::new();
-    // Whoever reads numbers as floating-point ones loses the end of this one.
+    // A reader of floating-point numbers loses the last digits of this one.
     other.insert("time_origin_ns".to_owned(), json!(first.to_string()));
     if let Some(status) = file.and_then(|file| file.description().status()) {
         let fields = &status.fields;

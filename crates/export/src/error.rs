@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of exports.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub enum ExportError {
         "no frame has a stack: collect it with $stack in a list, or backtrace in a script, and name the program with --elf"
     )]
     NoStacks,
-    /// The endpoint could not be reached, or does not speak HTTP.
+    /// The endpoint could not be reached, or is no HTTP server.
     #[error("cannot send to {url}")]
     Send {
         /// Where.
@@ -22,7 +22,7 @@ pub enum ExportError {
         /// Why.
         source: Box<ureq::Error>,
     },
-    /// The endpoint refuses what is sent.
+    /// The endpoint refuses the data.
     #[error("{url} answers with status {status}: {text}")]
     Refused {
         /// Where.
@@ -35,9 +35,9 @@ pub enum ExportError {
     /// An endpoint that is no `http://` address.
     #[error("{url} is no endpoint that can be used: {problem}")]
     Endpoint {
-        /// What was given.
+        /// The address.
         url: String,
-        /// What was expected.
+        /// The expected form.
         problem: &'static str,
     },
 }

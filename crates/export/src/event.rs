@@ -13,7 +13,7 @@ use tracewire_views::{FrameView, Map, Stack};
 pub(crate) struct Event<'a> {
     /// Which part of the run it is of.
     pub(crate) part: usize,
-    /// The number of the frame that stands for it.
+    /// The number of the frame that represents it.
     pub(crate) frame: u64,
     pub(crate) tracepoint: i32,
     /// The function of a span; else the location, as the user gave it.
@@ -40,7 +40,7 @@ pub(crate) struct Event<'a> {
 /// A collected expression.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct EventValue {
-    /// As the user wrote it. A second one of the same event has `#2` behind it.
+    /// As the user wrote it. A second one of the same event has the suffix `#2`.
     pub(crate) name: String,
     pub(crate) datum: Datum,
     /// As `show` has it.
@@ -52,7 +52,7 @@ pub(crate) struct EventValue {
 pub(crate) struct EventSpan<'a> {
     span: &'a Span,
     spans: &'a Spans,
-    /// The number of the frame that stands for the span around it.
+    /// The number of the frame that represents the span around it.
     pub(crate) parent: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum EventEnd {
     At(u64),
     /// Not before the run did.
     Open,
-    /// Before the end of the run, and nothing says when.
+    /// Before the end of the run, at an unknown time.
     Unknown,
 }
 

@@ -96,7 +96,7 @@ pub fn write(parts: &[RunPart<'_>], out: &mut impl Write) -> Result<u64, ExportE
     let first = run.first_time().unwrap_or(0);
     let name = parts.first().map(|part| program_name(part.file));
     let reference = ReferenceTimestamp::from_millis_since_unix_epoch(first as f64 / 1e6);
-    // Hits are no samples of a clock: the interval is what the profiler draws one with.
+    // Hits are no samples of a clock: the interval is the width with which the profiler draws one.
     let interval = SamplingInterval::from_millis(1);
     let mut profile = Profile::new(&name.unwrap_or_default(), reference, interval);
     profile.set_symbolicated(true);

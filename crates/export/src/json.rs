@@ -7,8 +7,8 @@ use crate::event::Event;
 use crate::notes::Notes;
 use crate::words::stack_entry;
 
-/// A value. What is missing is `null`. A number that JSON has no form for is a text: one of more than 64 bits, one that is not finite.
-/// The entries of a map are objects of `key` and `value`.
+/// A value. A missing one is `null`. A number that JSON cannot represent is a text: one of more than 64 bits, or one that is not
+/// finite. The entries of a map are objects of `key` and `value`.
 pub(crate) fn json(datum: &Datum) -> Value {
     match datum {
         Datum::Missing(_) => Value::Null,

@@ -26,7 +26,7 @@ struct Open {
 /// How an event is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Placed {
-    /// In which row.
+    /// The row.
     pub(crate) lane: usize,
     /// From when. Time lines do not go back: an event that is out of order begins with the one before.
     pub(crate) start: u64,
@@ -61,7 +61,7 @@ impl Lanes {
             span.is_some_and(|span| span.ancestors().any(|entry| entry == open.entry))
         };
         for (lane, opens) in self.lanes.iter_mut().enumerate() {
-            // At the same time, what the event is in goes on.
+            // At the same time, the event's parent is still open.
             let is_over = |open: &mut Open| {
                 open.end
                     .is_some_and(|end| end < start || end == start && !is_around(open))
@@ -109,7 +109,7 @@ impl Lanes {
         }
     }
 
-    /// Gives the spans that are still to end, in each row the innermost first.
+    /// Returns the spans that are still open, in each row the innermost first.
     pub(crate) fn finish(&mut self, closed: &mut Vec<Closed>) {
         for (lane, opens) in self.lanes.iter_mut().enumerate() {
             while let Some(open) = opens.pop() {

@@ -19,8 +19,8 @@
 //!
 //! # How a format is written
 //!
-//! All formats take the same events: a line of `show --json` each, by their times. A span is one event, at its beginning. Values are data with types
-//! (`Datum` of `tracewire-expr`); the [notes](#values) say what a format cannot say in a value's place.
+//! All formats use the same events: one for each line of `show --json`, in order of time. A span is one event, at its beginning.
+//! Values are data with types (`Datum` of `tracewire-expr`); the [notes](#values) list what a format cannot represent.
 //!
 //! # Values
 //!
@@ -35,7 +35,7 @@
 //! | map | array of `key` and `value` | the same | the same |
 //! | missing | the reason, as `show` has it | `null` | a value without any |
 //!
-//! Why a value is missing is under `missing` by its path, and `cut` has the paths of what goes on.
+//! `missing` has the reason of a missing value by its path, and `cut` has the paths of incomplete values.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What other formats cannot say in the place of a value: why it is missing, that there is more of it, bytes that are no text.
+//! Notes about values for formats that cannot hold them: why one is missing, that it is cut, bytes that are no text.
 
 use tracewire_expr::Datum;
 use tracewire_model::hex;

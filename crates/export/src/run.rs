@@ -1,4 +1,4 @@
-//! The events of a run, by their times: what all formats are made of.
+//! The events of a run, by their times: the common input of all formats.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ const LATEST: u64 = i64::MAX as u64;
 /// How much of a location is an event's name, in characters.
 const LONGEST_NAME: usize = 200;
 
-/// The trace files of a run with what is known of their programs.
+/// The trace files of a run and their programs.
 #[derive(Debug)]
 pub(crate) struct Run<'p, 'a> {
     parts: &'p [RunPart<'a>],
@@ -24,7 +24,7 @@ pub(crate) struct Run<'p, 'a> {
     names: Vec<Names>,
 }
 
-/// What is asked of each event besides its values.
+/// The parts of each event that a format needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Needs {
     pub(crate) values: bool,
@@ -53,7 +53,7 @@ impl Names {
         let named = frame
             .program_counter()
             .and_then(|pc| self.0.get(&(number, pc)));
-        // A step is elsewhere than its tracepoint, and so is a hit of a watch.
+        // A step is at another address than its tracepoint, and so is a hit of a watch.
         let named = named.or_else(|| {
             let mut all = self.0.iter().filter(|((known, _), _)| *known == number);
             all.next().map(|(_, name)| name)
@@ -127,7 +127,7 @@ impl<'p, 'a> Run<'p, 'a> {
             let shown = if spans.point(&frame).is_none() {
                 frame
             } else {
-                // A span is one event, at its beginning, whichever of its frames stands for it.
+                // A span is one event, at its beginning, whichever of its frames represents it.
                 let span = spans.at(frame.number());
                 let span = span.filter(|span| span.entry == frame.number());
                 let Some(shown) = span.and_then(|span| viewer.file().frame(span.frame())) else {

@@ -25,8 +25,8 @@ impl ThreadKey {
     }
 }
 
-/// The process number that a part is shown with. A trace file of one process does not say its number: such a part has its place among the parts,
-/// from 1.
+/// The process number with which a part is shown. A trace file of one process does not have its number: such a part has its index
+/// among the parts, from 1.
 pub(crate) fn process_number(parts: &[RunPart<'_>], part: usize) -> u32 {
     let process = parts.get(part).and_then(|part| part.process);
     let place = u32::try_from(part + 1).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! The bytecode of a collection: what it leaves on the stack, and what it costs.
+//! The bytecode of a collection: its effect on the stack, and its cost.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::int_expr::IntExpr;
 use crate::redaction::kept;
 use crate::resolve::Result;
 
-/// What the walks of one item may cost at most.
+/// The most that the walks of one item may cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     steps: u64,
@@ -27,7 +27,7 @@ impl Cost {
     }
 }
 
-/// Walks of which one is taken: the cost of all is that of the worst.
+/// Alternative walks: the cost of all is that of the worst.
 pub(crate) struct Alternatives {
     before: Cost,
     worst: Cost,
@@ -57,7 +57,7 @@ impl Alternatives {
     }
 }
 
-/// What a block of memory takes in a frame besides its bytes.
+/// The size of a memory block in a frame without its data.
 const BYTES_OF_BLOCK: u64 = 11;
 /// The longest code of one item's walks. A type that leads to many others stops there.
 const LONGEST_CODE: usize = 24_000;
@@ -78,7 +78,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// What comes after a program that leaves so many cells on the stack.
+    /// The code after a program that leaves this many cells on the stack.
     pub(crate) fn after(program: Builder, depth: usize) -> Self {
         Self {
             builder: program,
@@ -114,7 +114,7 @@ impl Code {
         self.depth
     }
 
-    /// Goes on with so many cells on the stack, where the code before has gone elsewhere.
+    /// Sets the depth of the stack here, where the code before has jumped elsewhere.
     pub(crate) const fn set_depth(&mut self, depth: usize) {
         self.depth = depth;
     }
@@ -124,12 +124,12 @@ impl Code {
         self.times
     }
 
-    /// What comes now happens so many times at most; gives how often what came before did.
+    /// Sets how many times at most the following code runs; returns the previous number.
     pub(crate) const fn set_times(&mut self, times: u64) -> u64 {
         std::mem::replace(&mut self.times, times)
     }
 
-    /// Begins walks of which one is taken.
+    /// Begins alternative walks.
     pub(crate) const fn alternatives(&self) -> Alternatives {
         Alternatives::of(self.cost)
     }
@@ -154,12 +154,12 @@ impl Code {
         self.builder.tracev(variable_operand(number));
     }
 
-    /// Collects so many bytes from the address on the stack, which stays.
+    /// Collects this many bytes from the address on the stack, which stays there.
     pub(crate) fn trace_quick(&mut self, size: u16) {
         self.builder.trace_quick(size);
     }
 
-    /// Emits code that leaves the stack as it was, and collects what it reads.
+    /// Emits code that leaves the stack unchanged, and collects what it reads.
     pub(crate) fn emit(&mut self, emit: impl FnOnce(&mut Emitter<'_>)) {
         self.emit_tracing(Tracing::Everything, emit);
     }
@@ -315,7 +315,7 @@ impl Code {
         self.op(Opcode::Swap);
     }
 
-    /// a b c → a-1 b c. Goes to `done` where none is left.
+    /// a b c → a-1 b c. Jumps to `done` where none is left.
     pub(crate) fn one_less_of_three(&mut self, done: Label) {
         self.op(Opcode::Rot);
         self.op(Opcode::Rot);

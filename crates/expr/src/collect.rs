@@ -1,4 +1,4 @@
-//! What has to be collected so that an expression can be evaluated afterwards.
+//! The data that must be collected so that an expression can be evaluated afterwards.
 
 use std::cell::Cell;
 
@@ -22,16 +22,16 @@ use tracewire_debuginfo::{BaseEncoding, ByteRange, Language, RegisterRule, Type,
 /// The most bytes that one array of run-time length is collected of.
 const LONGEST_REPEAT: u64 = 65_536;
 
-/// How few elements of a container are collected before less of what they lead to is.
+/// The limit for elements of containers is lowered to this before the depth is reduced.
 const FEW_ELEMENTS: u64 = 8;
 
-/// What was found to be collected for one item.
+/// The data to collect for one item.
 #[derive(Default)]
 pub(crate) struct Collected {
     pub(crate) registers: RegisterMask,
     pub(crate) memory: Vec<(u64, u64)>,
     pub(crate) program: Option<Vec<u8>>,
-    /// Whether some of it is known only where the caller's debug information tells what was passed.
+    /// Whether some of it is known only if the caller's debug information describes what was passed.
     pub(crate) of_caller: bool,
 }
 
@@ -72,8 +72,8 @@ impl<'a> Collection<'a> {
         }
     }
 
-    /// The collection of one item that `collect` describes: with fewer elements of containers in containers, then with fewer
-    /// elements of all, and then of less depth, until its walks end well within what a hit is given.
+    /// The collection of one item of `collect`, reduced until its walks end well within the limits of a hit. First there are
+    /// fewer elements of containers in containers, then fewer elements of all, and then less depth.
     pub(crate) fn within_limits(
         lower: Lower<'a>,
         walks: &'a TypeWalks<'a>,
@@ -136,7 +136,7 @@ impl<'a> Collection<'a> {
         collection.finish()
     }
 
-    /// What was found.
+    /// Returns the result.
     pub(crate) fn finish(self) -> Result<Collected> {
         let (program, registers) = self.code.finish(self.lower.text)?;
         Ok(Collected {
@@ -204,7 +204,7 @@ impl<'a> Collection<'a> {
     /// Collects `then` only if `condition` holds (or does not), as the evaluation looks at it only then.
     fn guarded(&mut self, condition: &Node, holds: bool, then: &Node) -> Result<()> {
         let Ok(truth) = self.lower.truth(condition) else {
-            // The bytecode cannot tell; both sides it is.
+            // The bytecode cannot decide; both sides are collected.
             self.node(condition)?;
             return self.node(then);
         };
@@ -228,7 +228,7 @@ impl<'a> Collection<'a> {
         result
     }
 
-    /// The object itself, and what a reference refers to.
+    /// The object itself, and the target of a reference.
     fn value(&mut self, node: &Node) -> Result<()> {
         let object = self.lower.object(node)?;
         if matches!(object, Object::OptimizedOut) {
@@ -250,7 +250,7 @@ impl<'a> Collection<'a> {
             return Ok(());
         }
         let Some(size) = storage_size(self.lower.symbols(), node.type_id) else {
-            // A flexible array has no bytes of its own; its address is what is shown.
+            // A flexible array has no size of its own; its address is shown.
             return if let Scalar::Array { .. } = self.scalar(node.type_id) {
                 Ok(())
             } else {
@@ -328,13 +328,13 @@ impl<'a> Collection<'a> {
                     at = end;
                 }
             }
-            // A register that holds a part of what is redacted.
+            // A register that holds a part of redacted data.
             _ => {}
         }
     }
 
-    /// The stack without the frame of the place: the words that lead to the caller, and what is behind the frame. The program leaves
-    /// the stack pointer and the length.
+    /// The stack without the frame of the place: the words that lead to the caller, and the part after the frame. The program
+    /// leaves the stack pointer and the length.
     pub(crate) fn stack_around(mut self, length: Builder, around: &Around) -> Result<Collected> {
         self.code = Code::after(length, 2);
         let (start, length) = (IntExpr::cell(0), IntExpr::cell(1));
@@ -407,8 +407,8 @@ impl<'a> Collection<'a> {
         }
     }
 
-    /// What the caller's frame is found by: the return address, and the registers that the caller keeps over a call, which say
-    /// what it passed.
+    /// The data by which the caller's frame is found: the return address, and the registers that the caller keeps over a call,
+    /// from which its arguments are computed.
     fn caller(&mut self) {
         let symbols = self.lower.symbols();
         let pc = self.lower.locator.pc;
@@ -459,7 +459,7 @@ impl<'a> Collection<'a> {
                     other.visit(&mut |expr| self.inputs(expr));
                 }
             }
-            // The bytecode cannot tell; both sides it is.
+            // The bytecode cannot decide; both sides are collected.
             Operation::Choose(condition, yes, no) if expr.is_state_only() => {
                 for expr in [condition, yes, no] {
                     self.inputs(expr);
@@ -563,7 +563,7 @@ const fn kept_registers(architecture: Architecture) -> &'static [u16] {
     }
 }
 
-/// Whether a type is one that strings are made of.
+/// Whether a type is a character type of strings.
 pub(crate) fn is_character(symbols: &tracewire_debuginfo::Symbols, type_id: TypeId) -> bool {
     match &*strip(symbols, type_id).1 {
         Type::Base {

@@ -1,4 +1,4 @@
-//! What a script compiles to: conditions, and the actions of a tracepoint.
+//! The compiled form of a script: conditions, and the actions of a tracepoint.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ impl<F: Fn(&str) -> Option<VariableNumber>> Variables for F {
     }
 }
 
-/// [`Variables`] as the resolver asks for them.
+/// [`Variables`] in the form of the resolver.
 pub(crate) struct Numbered<'a>(pub(crate) &'a dyn Variables);
 
 impl StateVariables for Numbered<'_> {
@@ -46,17 +46,17 @@ impl StateVariables for Numbered<'_> {
     }
 }
 
-/// How `collect` treats what it is given.
+/// Options of `collect`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CollectOptions {
     /// `collect/s`: a `char` pointer is followed, and the string there collected up to its NUL, at most so many
     /// bytes; the text of a Rust `&str` likewise. The inner `None` is GDB's default of 200.
     pub string: Option<Option<u64>>,
-    /// How much is collected of what containers, strings and pointers with an owner lead to.
+    /// How much is collected of the targets of containers, strings and owning pointers.
     pub limits: CollectLimits,
 }
 
-/// Something the user should know of an action that was compiled all the same.
+/// A message for the user about an action that was compiled nevertheless.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
     /// The variable that is left out of a list (`$locals`, `$args`), or the expression.
@@ -78,7 +78,7 @@ pub fn compile_condition(
     let scope = scope.into();
     let numbered = Numbered(variables);
     let node = resolve(symbols, scope, text, &numbered)?;
-    // A condition tells no more than whether it holds; a variable keeps a value.
+    // A condition reveals only whether it holds; a variable keeps a value.
     if assigns(&node) {
         redaction::refuse(symbols, scope, &node, text)?;
     }
@@ -87,10 +87,10 @@ pub fn compile_condition(
     program(&lower(symbols, scope, text).truth(&node)?, text)
 }
 
-/// Looks whether an expression is one whose value may be kept.
+/// Checks whether the value of an expression may be kept.
 ///
 /// # Errors
-/// When it leads to what is redacted, or is no expression.
+/// When it leads to redacted data, or is no expression.
 pub fn check_redaction(
     symbols: &Symbols,
     scope: impl Into<Scope>,
@@ -110,7 +110,7 @@ fn assigns(node: &Node) -> bool {
     matches!(node.kind, NodeKind::Assign(..)) || node.operands().into_iter().any(assigns)
 }
 
-/// What reduces an expression to computations at a hit, where only its own call frame is known.
+/// The lowering of an expression to computations at a hit, where only its own call frame is known.
 pub(crate) fn lower<'a>(symbols: &'a Symbols, scope: Scope, text: &'a str) -> Lower<'a> {
     Lower {
         locator: Locator {
@@ -206,11 +206,11 @@ pub struct ActionList<'a> {
     /// Where the main thread's stack ends.
     stack_top: Option<Address>,
     walks: TypeWalks<'a>,
-    /// What is redacted in the call frame of the place.
+    /// The redacted data in the call frame of the place.
     frame: Frame,
 }
 
-/// What a `$name` stands for that is no value.
+/// A `$name` that stands for several items.
 enum Group {
     Registers,
     Arguments,
@@ -242,8 +242,8 @@ fn group(item: &str) -> Option<Group> {
 }
 
 impl<'a> ActionList<'a> {
-    /// No actions yet. `$regs` stands for the registers of the machine's core feature (general, segment, flags,
-    /// x87), unless [`with_all_registers`](Self::with_all_registers) says otherwise.
+    /// No actions yet. `$regs` stands for the registers of the machine's core feature (general, segment, flags, x87), unless
+    /// [`with_all_registers`](Self::with_all_registers) sets others.
     #[must_use]
     pub fn new(
         symbols: &'a Symbols,
@@ -275,23 +275,23 @@ impl<'a> ActionList<'a> {
         self
     }
 
-    /// What `$regs` stands for.
+    /// Sets the registers that `$regs` stands for.
     #[must_use]
     pub fn with_all_registers(mut self, all: RegisterMask) -> Self {
         self.all_registers = all;
         self
     }
 
-    /// Adds one item of a `collect` line (what stands between two commas at the top level; see
-    /// [`split_items`](crate::split_items)): `$regs`, `$args`, `$locals`, `$inlined`, `$_ret`, `$_sdata`, `$stack`,
-    /// `$register`, a trace state variable, or any expression. What it gives back was left out and why.
+    /// Adds one item of a `collect` line, a part between two commas at the top level (see [`split_items`](crate::split_items)):
+    /// `$regs`, `$args`, `$locals`, `$inlined`, `$_ret`, `$_sdata`, `$stack`, `$register`, a trace state variable, or any
+    /// expression. Returns the parts that were left out, with the reasons.
     ///
-    /// A later [`evaluate`](crate::evaluate) of the item at what was collected finds all it needs: the pointers on
-    /// the way to a value are collected too, and the registers that lead to it.
+    /// A later [`evaluate`](crate::evaluate) of the item on the collected data succeeds: the pointers on the way to a value are
+    /// collected too, and the registers that lead to it.
     ///
     /// # Errors
-    /// When the item is no expression, names something that is not there, was optimized out, or needs what agent
-    /// expressions cannot do. The list is as before then.
+    /// When the item is no expression, names something that does not exist, was optimized out, or needs operations that agent
+    /// expressions do not have. The list is unchanged then.
     pub fn collect(&mut self, item: &str, options: CollectOptions) -> Result<Vec<Warning>> {
         let item = item.trim();
         let string = options.string.map(|limit| limit.unwrap_or(200));
@@ -500,7 +500,7 @@ impl<'a> ActionList<'a> {
         warnings
     }
 
-    /// Says that a value is shown only where the caller's debug information tells it.
+    /// The warning that a value is shown only if the caller's debug information describes it.
     fn of_caller(&self, scope: Scope, name: &str) -> Warning {
         let place = self.symbols.nearest_value(scope, plain_name(name));
         let place = place.map_or_else(String::new, |place| format!("; it is kept at {place}"));
@@ -531,7 +531,7 @@ impl<'a> ActionList<'a> {
         Ok(())
     }
 
-    /// Whether frames are to have no registers but those that the actions ask for: others may hold what is redacted.
+    /// Whether frames have only the registers that the actions request: others may hold redacted data.
     #[must_use]
     pub fn withholds_registers(&self) -> bool {
         !self.frame.is_empty() || self.symbols.redactions().has_own()
@@ -545,7 +545,7 @@ impl<'a> ActionList<'a> {
         if self.withholds_registers() {
             self.add_registers(&self.frame.plain_registers(architecture));
         }
-        // A register that holds what is redacted may hold something else besides.
+        // A register that holds redacted data may hold other data besides.
         self.registers = (self.registers.iter())
             .filter(|register| !self.frame.holds(*register))
             .collect();
@@ -575,7 +575,7 @@ impl<'a> ActionList<'a> {
     }
 }
 
-/// Says that nothing of an item is collected.
+/// The warning that nothing of an item is collected.
 fn redacted(name: &str) -> Warning {
     Warning {
         name: name.to_owned(),

@@ -16,7 +16,7 @@ use tracewire_debuginfo::{BaseEncoding, BaseTypeOffset, ExpressionOperation, Typ
 pub(crate) enum Kind {
     /// An address or an offset: as wide as an address, signedness by operation.
     Generic,
-    /// A floating-point number of these many bits. The expression has its low 64.
+    /// A floating-point number with this many bits. The expression has its low 64.
     Float {
         bits: u8,
     },
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The value that `DW_OP_stack_value` makes of it.
+    /// The value of `DW_OP_stack_value`.
     pub(crate) fn into_value(self) -> Object {
         match (self.kind, float_of(&self)) {
             (Kind::Float { bits: 80 }, Ok(number)) => {
@@ -103,7 +103,7 @@ impl Run<'_> {
     /// The address that an entry is.
     pub(crate) fn address(&self, entry: Entry) -> Result<IntExpr, Unlocatable> {
         let expr = integral(entry)?;
-        // What is there could not be collected.
+        // Memory at that address could not be collected.
         if !self.locator.callers && expr.is_state_only() {
             return Err("its address is computed with floating-point numbers".to_owned());
         }
@@ -168,7 +168,7 @@ impl Run<'_> {
         }
     }
 
-    /// A register read as a type. The x87's registers hold numbers of 80 bits, whatever the type.
+    /// A register read as a type. The x87 registers hold 80-bit numbers, for any type.
     pub(crate) fn typed_register(&self, register: RegisterNumber, kind: Kind) -> Entry {
         let (low, high) = (
             IntExpr::register(register),
@@ -241,7 +241,7 @@ impl Run<'_> {
     pub(crate) fn negative(&self, entry: &Entry) -> Result<Entry, Unlocatable> {
         if let Kind::Float { .. } = entry.kind {
             let number = float_of(entry)?;
-            // As GDB has it: what is subtracted from 0 is never -0.
+            // As in GDB: a subtraction from 0 never gives -0.
             let zero = FloatExpr::zero(number.format());
             return Ok(float_entry(FloatExpr::binary(
                 Binary::Subtract,
@@ -362,7 +362,7 @@ fn float_operation(
         Op::Minus => float_entry(FloatExpr::binary(Binary::Subtract, a, b)),
         Op::Mul => float_entry(FloatExpr::binary(Binary::Multiply, a, b)),
         Op::Div => float_entry(FloatExpr::binary(Binary::DivideSigned, a, b)),
-        // As GDB has it, what is no number is neither less nor equal, and thus "less or equal" as well.
+        // As in GDB: a NaN is neither less nor greater, and thus "less or equal" as well.
         Op::Lt => truth(less(a, b)),
         Op::Gt => truth(less(b, a)),
         Op::Ge => truth(less(a, b).into_is_zero()),

@@ -19,12 +19,12 @@ pub(crate) struct Run<'a> {
     pub(crate) expression: &'a LocationExpression,
     pub(crate) operations: &'a [(usize, ExpressionOperation)],
     pub(crate) depth: u32,
-    /// How many operations may still be run.
+    /// How many more operations may be run.
     pub(crate) left: u32,
 }
 
 impl Run<'_> {
-    /// Runs from the operation `index` on, behind so many branches. Jumps go forward only, so every path ends.
+    /// Runs from the operation `index` on, after this many branches. Jumps go forward only, so every path ends.
     pub(crate) fn run(
         &mut self,
         mut index: usize,
@@ -106,7 +106,7 @@ impl Run<'_> {
                 }
                 ExpressionOperation::EntryValue { .. }
                 | ExpressionOperation::ParameterRef { .. } => {
-                    // Only the caller knows, and which caller it is shows at run time.
+                    // Only the caller knows, and the caller is known only at run time.
                     if pieces.is_empty() && !self.has_pieces(index) {
                         return Ok(Object::OptimizedOut);
                     }
@@ -138,14 +138,14 @@ impl Run<'_> {
         }
         Ok(match (done, stack.pop()) {
             (Some(object), _) => object,
-            // What a caller passed is no address.
+            // A value that a caller passed is no address.
             (None, Some(top)) if matches!(top.kind, Kind::Float { .. }) => top.into_value(),
             (None, Some(top)) => Object::Memory(self.address(top)?),
             (None, None) => Object::OptimizedOut,
         })
     }
 
-    /// The register whose value at the function's entry is asked for.
+    /// The register whose value at the function's entry is needed.
     fn entry_register(&self, bytes: &tracewire_debuginfo::ExpressionBytes) -> Option<(u16, Kind)> {
         match self.expression.nested_operations(bytes).ok()?.as_slice() {
             [(_, ExpressionOperation::Register { register })] => Some((register.0, Kind::Generic)),
@@ -180,7 +180,7 @@ impl Run<'_> {
         from + distance.unwrap_or(rest.len())
     }
 
-    /// The operation that a jump of the operation before `index` goes to.
+    /// The target of a jump of the operation before `index`.
     fn target(&self, index: usize, distance: i16) -> Result<usize, Unlocatable> {
         let bad = || "its location jumps backwards or out of itself".to_owned();
         if distance < 0 {

@@ -13,11 +13,11 @@ pub(crate) enum Tracing {
     Nothing,
     /// And all variables.
     Everything,
-    /// What is read through a pointer: the bytes of the object that the computation begins with are collected already.
+    /// Reads through pointers: the bytes of the object that the computation begins with are already collected.
     Pointees,
 }
 
-/// What a computation collects at most when it is made once.
+/// The most that a computation collects when it runs once.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Traced {
     pub(crate) pieces: u64,
@@ -162,7 +162,7 @@ impl Emitter<'_> {
     }
 
     fn binary(&mut self, operator: Binary, left: &IntExpr, right: &IntExpr) {
-        // `x + -28` is shorter as `x - 28`, but GDB's addition reads the same and stays comparable.
+        // `x + -28` is shorter as `x - 28`, but GDB writes the addition, and the code stays comparable.
         self.expr(left);
         self.expr(right);
         self.builder.op(operator.opcode());

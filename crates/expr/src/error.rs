@@ -1,4 +1,4 @@
-//! What can be wrong with an expression, and the token it is wrong at.
+//! Errors of expressions, with the wrong token.
 
 use std::fmt;
 
@@ -72,7 +72,7 @@ pub enum ExpressionErrorKind {
     /// The marker has fewer arguments.
     #[error("Invalid probe argument {index} -- probe has {count} arguments available")]
     NoMarkerArgument {
-        /// Which one was asked for, from 0 on.
+        /// The requested one, from 0 on.
         index: usize,
         /// How many there are.
         count: usize,
@@ -88,7 +88,7 @@ pub enum ExpressionErrorKind {
     NoLocation {
         /// The variable.
         name: String,
-        /// What stands in the way.
+        /// The reason.
         reason: String,
     },
     /// A trace state cannot do this: the bytecode has no instruction for it.
@@ -142,7 +142,7 @@ impl ExpressionError {
         &self.text
     }
 
-    /// Where in [`Self::text`] the token stands that is wrong, in bytes from the text's start.
+    /// The position of the wrong token in [`Self::text`], in bytes from the text's start.
     #[must_use]
     pub fn span(&self) -> std::ops::Range<usize> {
         self.span.start..self.span.end

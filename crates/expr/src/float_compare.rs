@@ -156,7 +156,7 @@ fn is_number(bits: IntExpr, size: u8) -> IntExpr {
     )
 }
 
-/// The result where both are numbers; else what a NaN gives.
+/// The result if both are numbers; else the result for a NaN.
 fn guard(operator: BinaryOperator, result: IntExpr, numbers: IntExpr) -> IntExpr {
     match operator {
         BinaryOperator::NotEqual => IntExpr::either(result, numbers.into_is_zero()),
@@ -187,7 +187,7 @@ fn compare_with_constant(
         let exact = f64::from(rounded) == number;
         let (operator, bound) = match operator {
             _ if exact => (operator, rounded),
-            // No float is equal to the constant; the neighbours tell on which side one is.
+            // No float is equal to the constant; its neighbours show on which side one is.
             BinaryOperator::Equal => return IntExpr::constant(0),
             BinaryOperator::NotEqual => return IntExpr::constant(1),
             BinaryOperator::Less | BinaryOperator::LessOrEqual => {

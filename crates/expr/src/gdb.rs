@@ -1,4 +1,4 @@
-//! What GDB's own compiler of agent expressions can do.
+//! The features of GDB's own compiler of agent expressions.
 
 use tracewire_model::VariableNumber;
 
@@ -13,14 +13,13 @@ use tracewire_debuginfo::{
     VariableLocation,
 };
 
-/// Whether GDB 13 compiles `collect TEXT` at a place, as it does when it opens a trace file that says so, and takes it for
-/// what it means in the frame that it is seen from; it stops reading tracepoints where it cannot. GDB sees names from the
-/// innermost frame at an address, whatever function the location names.
+/// Whether GDB 13 compiles `collect TEXT` at a place with the meaning that it has in the scope's frame. GDB compiles it when it
+/// opens a trace file, and stops reading tracepoints at a failure. It sees names from the innermost frame at an address, even if
+/// the location names another function.
 ///
-/// Answers yes only where that is sure: variables in registers and in memory, their members, pointers, fixed
-/// repetitions, and computations with whole numbers. GDB cannot compute with floating point there, find members of
-/// anonymous structures, repeat a number of times that a variable says, or take a variable from where optimised code
-/// keeps its parts.
+/// True only where that is certain: variables in registers and in memory, their members, pointers, fixed repetitions, and integer
+/// arithmetic. GDB does not support floating point there, members of anonymous structures, repetition by a variable, or a
+/// variable in several pieces of optimised code.
 #[must_use]
 pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -> bool {
     let scope = scope.into();
@@ -39,7 +38,7 @@ pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -
         if variables && scope.level > 0 || is_inlined(text) {
             return false;
         }
-        // What is no register to GDB but a name for one, it cannot trace.
+        // GDB cannot trace an alias of a register.
         return symbols
             .architecture()
             .is_none_or(|machine| !is_only_alias(machine, rest));
@@ -48,8 +47,8 @@ pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -
     seen_by_gdb(symbols, scope, text).is_some_and(|node| can_compile(symbols, rust, &node))
 }
 
-/// Whether GDB 13 reads a condition at a place, as it does when it opens a trace file that says so, and takes it for what it
-/// means in the frame that it is seen from. What GDB cannot read ends its reading of tracepoints.
+/// Whether GDB 13 reads a condition at a place with the meaning that it has in the scope's frame. GDB reads it when it opens a
+/// trace file, and stops reading tracepoints at a failure.
 #[must_use]
 pub fn gdb_can_read(symbols: &Symbols, scope: impl Into<Scope>, condition: &str) -> bool {
     seen_by_gdb(symbols, scope.into(), condition).is_some()
@@ -193,7 +192,7 @@ fn is_named_member(
     part: TypeId,
     depth: u32,
 ) -> bool {
-    // Deeper than any program's classes; a damaged one's may be their own bases.
+    // Deeper than any program's classes; those of damaged debug information may be their own bases.
     const DEEPEST: u32 = 16;
     let Type::Structure { members, .. } = &*strip(symbols, structure).1 else {
         return false;

@@ -3,7 +3,7 @@
 use tracewire_debuginfo::{Symbols, Variable};
 use tracewire_model::Address;
 
-/// What `$inlined` is written as.
+/// The name of `$inlined`.
 const NAME: &str = "$inlined";
 
 /// Whether an item of a `collect` is `$inlined`.

@@ -1,5 +1,5 @@
-//! Integer computations of 64 bits: what a location or an expression comes down to. They are folded as they are
-//! built, and then either emitted as agent expression bytecode or worked out from a saved state.
+//! Integer computations of 64 bits: the result of lowering a location or an expression. They are folded when they are built, and
+//! then either emitted as agent expression bytecode or evaluated on a saved state.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ struct Inner {
     operation: Operation,
     /// How many operations there are, counting shared ones as often as they are used.
     size: u32,
-    /// Whether only a saved state may tell: agent expressions cannot do it.
+    /// Whether only a saved state has the value: agent expressions cannot compute it.
     state_only: bool,
     /// Whether the caller's frame is needed.
     needs_caller: bool,
@@ -33,27 +33,27 @@ struct Inner {
 pub(crate) enum Operation {
     Constant(u64),
     Register(RegisterNumber),
-    /// The bytes of a register from its ninth on. Never in what is compiled.
+    /// The bytes of a register from its ninth on. Never compiled.
     RegisterHigh(RegisterNumber),
-    /// What a register (DWARF's number) held when the function was entered. Never in bytecode.
+    /// The value of a register (DWARF's number) at the function's entry. Never compiled.
     Entry(u16),
-    /// Of floating-point numbers. Never in what is compiled.
+    /// An operation on floating-point numbers. Never compiled.
     Float(OfFloats, FloatExpr),
     Variable(VariableNumber),
-    /// A cell of the stack, counted from its bottom. Only in what is compiled.
+    /// A cell of the stack, counted from its bottom. Only in compiled code.
     Cell(u16),
     /// A number that a search gives a name.
     Bound(u32),
     /// Where something is that a search finds, or 0.
     Search(Rc<Search>),
-    /// The second computation, in which the first has this name.
+    /// The second computation, in which the first is bound to this name.
     With(u32, IntExpr, IntExpr),
     /// Zero-extended number of 1, 2, 4 or 8 bytes at an address.
     Load(IntExpr, u8),
     SignExtend(IntExpr, u8),
     ZeroExtend(IntExpr, u8),
     BitNot(IntExpr),
-    /// 1 for zero, 0 for anything else.
+    /// 1 for zero, 0 for other values.
     IsZero(IntExpr),
     Binary(Binary, IntExpr, IntExpr),
     /// If the first is not zero the second, else the third; only one of the two is computed.
@@ -63,7 +63,7 @@ pub(crate) enum Operation {
     SetVariable(VariableNumber, IntExpr),
     /// A number that orders as the IEEE number does whose bits, sign-extended, these are; both zeros give 0.
     FloatOrder(IntExpr, u8),
-    /// Whether the bytes at the address are these; none is read behind the first that differs.
+    /// Whether the bytes at the address are these; none is read after the first that differs.
     BytesEqual(IntExpr, Rc<[u8]>),
 }
 
@@ -210,7 +210,7 @@ impl IntExpr {
         self.0.size > LARGEST
     }
 
-    /// Whether only a saved state may tell it: it is not for what is compiled.
+    /// Whether only a saved state has the value: it cannot be compiled.
     pub(crate) fn is_state_only(&self) -> bool {
         self.0.state_only
     }
@@ -268,8 +268,7 @@ impl IntExpr {
         same.then(|| from_a.wrapping_sub(from_b))
     }
 
-    /// Whether it is computed from what the caller passed, as far as that is not within a computation with floating-point
-    /// numbers.
+    /// Whether it uses a value that the caller passed, except within floating-point computations.
     pub(crate) fn needs_caller(&self) -> bool {
         self.0.needs_caller
     }
@@ -338,7 +337,7 @@ impl IntExpr {
         }
         match self.operation() {
             Operation::Constant(number) => Self::constant(sign_extend(*number, bits)),
-            // What is extended already stays as it is; what will be cut off need not be extended before.
+            // A value that is already extended stays; bits that are cut off later need no extension before.
             Operation::SignExtend(_, inner) if *inner <= bits => self,
             Operation::SignExtend(inner, wider) | Operation::ZeroExtend(inner, wider)
                 if *wider >= bits =>
@@ -395,7 +394,7 @@ impl IntExpr {
         }
     }
 
-    /// 1 for anything but zero.
+    /// 1 for any value except zero.
     pub(crate) fn into_truth(self) -> Self {
         if self.at_most_bits() <= 1 {
             self
@@ -502,10 +501,10 @@ impl IntExpr {
 /// Where a computation is worked out.
 pub(crate) trait Source {
     type Error;
-    /// The eight bytes of a register from one of them on; 0 for what it is too short for.
+    /// Eight bytes of a register from one of them on; 0 beyond its end.
     fn register(&self, register: RegisterNumber, from: usize) -> Result<u64, Self::Error>;
     fn load(&self, address: u64, size: u8) -> Result<u64, Self::Error>;
-    /// What a register (DWARF's number) held when the function was entered.
+    /// The value of a register (DWARF's number) at the function's entry.
     fn entry(&self, register: u16) -> Result<u64, Self::Error>;
     fn division_by_zero(&self) -> Self::Error;
     /// Notes a number that a search gives a name, where there are searches.

@@ -1,7 +1,6 @@
 //! The items of a `collect` line.
 
-/// Splits what follows `collect` at the commas that stand outside brackets and quotes, and trims each item. Empty
-/// items are left out.
+/// Splits the text after `collect` at the commas outside brackets and quotes, and trims each item. Empty items are left out.
 #[must_use]
 pub fn split_items(list: &str) -> Vec<&str> {
     let mut items = Vec::new();

@@ -26,7 +26,7 @@ const MOST_OPERATIONS: u32 = 10_000;
 pub(crate) struct Locator<'a> {
     pub(crate) symbols: &'a Symbols,
     pub(crate) pc: Address,
-    /// Whether what the caller's frame tells may be used: at a saved state and in what is collected, not in conditions.
+    /// Whether values from the caller's frame may be used: at a saved state and in collections, not in conditions.
     pub(crate) callers: bool,
 }
 

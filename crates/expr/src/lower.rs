@@ -1,4 +1,4 @@
-//! Typed tree to computations: what agent expressions can do, they do; the rest is told.
+//! From the typed tree to computations of agent expressions; other operations are errors.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,11 +25,11 @@ pub(crate) struct Lower<'a> {
     pub(crate) subjects: Option<Subjects>,
     /// How many numbers have names.
     pub(crate) names: Rc<Cell<u32>>,
-    /// The names of what is computed once.
+    /// The names of values that are computed once.
     pub(crate) known: Vec<(Known, u32)>,
 }
 
-/// What the expressions of a type rule are about.
+/// The objects of a type rule's expressions.
 #[derive(Clone, Debug)]
 pub(crate) struct Subjects {
     pub(crate) object: Object,
@@ -132,7 +132,7 @@ impl<'a> Lower<'a> {
             }
             NodeKind::Subject(subject) => {
                 let subjects = self.subjects.as_ref();
-                // A rule's expression is lowered while a value is walked, and nothing else has subjects.
+                // A rule's expression is lowered only while a value is walked, which sets the subjects.
                 debug_assert!(subjects.is_some());
                 Ok(subjects.map_or(Object::OptimizedOut, |subjects| subjects.get(*subject)))
             }
@@ -157,7 +157,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// What a pointer points to. A pointer that the compiler removed leads to its object all the same.
+    /// The target of a pointer. A pointer that the compiler removed still has its target object.
     fn pointee(&self, pointer: &Node) -> Result<Object> {
         let mut inner = pointer;
         while let NodeKind::Convert(below) = &inner.kind {

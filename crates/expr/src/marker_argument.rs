@@ -121,8 +121,8 @@ fn compiled(
 }
 
 impl Resolver<'_> {
-    /// GDB's `$_probe_argc` and `$_probe_arg0` to `$_probe_arg11`: what the marker at this place gives. `None` for
-    /// another name.
+    /// GDB's `$_probe_argc` and `$_probe_arg0` to `$_probe_arg11`: the values of the USDT probe at this place. `None` for another
+    /// name.
     pub(crate) fn marker_value(&self, name: &str, span: Span) -> Option<Result<Node>> {
         let which = name.strip_prefix("_probe_arg")?;
         let index = match which {
@@ -221,7 +221,7 @@ mod tests {
             Some(4 + 0x0101_0101_0101_0101 + 2 * 0x0202_0202_0202_0202)
         );
         assert_eq!(value("-1@255(%rax)"), Some(-1));
-        // What is not known is not made up.
+        // Unknown forms are errors.
         for text in [
             "8@%xmm0x",
             "8@(%rbx",

@@ -81,7 +81,7 @@ impl OperandReader<'_> {
         {
             let register = self.register(name)?;
             let kind = NodeKind::Register(register.number, register.offset);
-            // An argument that is wider than its register has what the register has.
+            // An argument that is wider than its register has the register's value.
             if register.size < u64::from(form.bytes) {
                 let whole = self.node(kind, self.number_type(false, register.size as u8));
                 return Some(self.resolver.convert(whole, type_id));
@@ -129,7 +129,7 @@ impl OperandReader<'_> {
             displacement => self.displacement(displacement)?,
         });
         match base.strip_prefix('%') {
-            // What stands before it is a symbol's address already.
+            // The text before it is already a symbol's address.
             Some("rip") => {}
             Some(name) => {
                 address = self.operation(BinaryOperator::Add, self.whole(name)?, address);
@@ -176,7 +176,7 @@ impl OperandReader<'_> {
         Some(address.0.cast_signed().wrapping_add(offset))
     }
 
-    /// A register that an address is made of.
+    /// A register that is part of an address.
     fn whole(&self, name: &str) -> Option<Node> {
         let register = self
             .register(name)

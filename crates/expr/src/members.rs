@@ -183,7 +183,7 @@ impl Resolver<'_> {
         found
     }
 
-    /// `$_streq (a, "text")`, GDB's function, and what a type rule knows instead of a method; others cannot be called.
+    /// `$_streq (a, "text")`, GDB's function, and methods that a type rule replaces; others cannot be called.
     pub(crate) fn call(
         &self,
         function: &Expression,

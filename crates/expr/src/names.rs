@@ -1,4 +1,4 @@
-//! Literals and names: what the leaves of an expression stand for.
+//! Literals and names: the leaves of an expression.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use tracewire_debuginfo::{
     VariableLocation,
 };
 
-/// The name of what a function returns, after its `$`.
+/// The name of a function's return value, after its `$`.
 pub(crate) const RETURN_VALUE: &str = "retval";
 
 /// How deep types are looked into for their alignment.
@@ -148,7 +148,7 @@ impl Resolver<'_> {
                 let kind = NodeKind::Integer(*value);
                 return Ok(Node::new(kind, self.builtin("long"), span));
             }
-            // A rule sees the value and nothing else of the program.
+            // A rule sees only the value.
             let object = Node::new(NodeKind::Subject(Subject::Object), rule.object, span);
             return self.member(object, name, span, span);
         }
@@ -318,7 +318,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// `$retval`: what the function returns, where it returns.
+    /// `$retval`: the function's return value, at a return.
     pub(crate) fn return_value(&self, span: Span) -> Result<Node> {
         match self.symbols.return_value(self.scope.pc) {
             Ok((type_id, location)) => {

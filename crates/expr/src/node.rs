@@ -1,4 +1,4 @@
-//! The typed tree of an expression: every name is looked up, every conversion stands there.
+//! The typed tree of an expression: every name is looked up, every conversion is explicit.
 
 use std::rc::Rc;
 
@@ -31,9 +31,9 @@ pub(crate) enum NodeKind {
     Place(Rc<Variable>),
     /// A function, at its entry.
     Function(u64),
-    /// What a type rule's expression is about.
+    /// An object of a type rule's expression.
     Subject(Subject),
-    /// What a pointer points to.
+    /// The target of a pointer.
     Dereference(Box<Node>),
     /// A part of an object, at a fixed place in it.
     Field {
@@ -52,8 +52,7 @@ pub(crate) enum NodeKind {
     Arithmetic(BinaryOperator, Box<Node>, Box<Node>),
     /// Both operands have the same type.
     Compare(BinaryOperator, Box<Node>, Box<Node>),
-    /// A pointer and an index into what it points to, in elements of this size; the index is subtracted if so
-    /// said.
+    /// A pointer and an index in its target, in elements of this size; `subtract` means that the index is subtracted.
     PointerAdd {
         pointer: Box<Node>,
         index: Box<Node>,
@@ -83,7 +82,7 @@ pub(crate) enum NodeKind {
     },
 }
 
-/// What the expressions of a type rule are about; known when a value is walked.
+/// The objects of a type rule's expressions, which are bound when a value is walked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subject {
     /// The value that is walked.
@@ -92,14 +91,14 @@ pub(crate) enum Subject {
     Node,
     /// The number of an element in the node.
     Index,
-    /// What is computed once, and used several times.
+    /// A value that is computed once, and used several times.
     Known(Known),
 }
 
-/// What is computed once, and used several times.
+/// A value that is computed once, and used several times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Known {
-    /// What a search has found: a pointer.
+    /// The result of a search: a pointer.
     Found,
     /// Where the characters of a text are.
     Data,

@@ -14,20 +14,20 @@ pub(crate) enum Object {
     Memory(IntExpr),
     /// In a register, from this byte on.
     Register(RegisterNumber, u64),
-    /// Known: it is in no place, but the debug information has its bytes.
+    /// Known: it has no address, but the debug information has its bytes.
     Bytes(Rc<[u8]>),
     /// The bytes of a computed number, least significant first on every machine that matters here.
     Value(IntExpr),
     /// In several places: each with how many bytes.
     Pieces(Vec<(Object, u64)>),
-    /// A pointer to something that is in no place: what it points to, and how far into it.
+    /// A pointer to an object without an address: its target, and the offset in it.
     Synthetic(Box<(TypeId, VariableLocation, i64)>),
-    /// Nowhere.
+    /// It has no place.
     OptimizedOut,
 }
 
 impl Object {
-    /// Whether some of it is in memory at an address that only a saved state tells, so that a hit cannot collect it.
+    /// Whether some of it is in memory at an address that only a saved state has, so that a hit cannot collect it.
     pub(crate) fn is_at_unknown_address(&self) -> bool {
         match self {
             Self::Memory(address) => address.is_state_only(),

@@ -1,4 +1,4 @@
-//! Keys and values of aggregates: numbers and texts that a hit works out and collects nowhere.
+//! Keys and values of aggregates: numbers and texts that a hit computes and does not collect.
 
 use tracewire_debuginfo::{Scope, Symbols, Type};
 use tracewire_model::{KEY_TEXT, KeyKind, Operand};
@@ -18,7 +18,7 @@ const MOST_NAMES: usize = 256;
 pub struct CompiledOperand {
     /// The programs.
     pub operand: Operand,
-    /// What it is to a reader.
+    /// Its kind for a reader.
     pub kind: KeyKind,
 }
 

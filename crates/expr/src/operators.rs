@@ -19,7 +19,7 @@ impl Resolver<'_> {
         Node::new(NodeKind::Dereference(pointer.into()), target, span)
     }
 
-    /// The operand as a value: references gone through, arrays and functions turned into pointers.
+    /// The operand as a value: references are followed, arrays and functions become pointers.
     pub(crate) fn value(&self, node: Node) -> Node {
         let node = self.coerce(node);
         let target = match self.scalar(&node) {

@@ -8,11 +8,11 @@ use tracewire_debuginfo::Language;
 /// The deepest tree that is built, and the deepest nesting that is parsed.
 const DEEPEST: u16 = 128;
 
-/// What the parser has to ask the symbols, because C's grammar depends on which names are types.
+/// The parser's questions to the symbols, because C's grammar depends on which names are types.
 pub(crate) trait Names {
     /// Whether the (qualified, templated) name means a type here, and not a variable or a function.
     fn is_type(&self, name: &str) -> bool;
-    /// Whether the name means anything at all here.
+    /// Whether the name has a meaning here.
     fn is_known(&self, name: &str) -> bool;
 }
 
@@ -60,7 +60,7 @@ enum Infix {
     Repeat,
 }
 
-/// (mark, what it builds, precedence in C, precedence in Rust); a higher number binds tighter.
+/// (operator, its node, precedence in C, precedence in Rust); a higher number binds tighter.
 const INFIX: &[(&str, Infix, u8, u8)] = &[
     ("||", Infix::Or, 1, 1),
     ("&&", Infix::And, 2, 2),

@@ -1,6 +1,6 @@
 //! Parts of values whose types have a rule: `v[0]`, `m["key"]`, `s.size()`, `s == "text"`, `*p`, `o.value`.
 //!
-//! They come down to the expressions of the rule, so that conditions can be compiled from them and saved states know them.
+//! They are reduced to the expressions of the rule, so that they work in conditions and on saved states.
 
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ impl Ruled {
 impl Resolver<'_> {
     /// The rule for a value, without the wrappers around it.
     fn ruled(&self, node: &Node) -> Option<Ruled> {
-        // The expressions of rules are about members alone.
+        // The expressions of rules use only members.
         if self.rule.is_some() {
             return None;
         }
@@ -116,7 +116,7 @@ impl Resolver<'_> {
         Some(self.unsigned(length))
     }
 
-    /// `v[index]`, or `m["key"]`. An index beyond the end leads to no memory, as does a key that is not there.
+    /// `v[index]`, or `m["key"]`. An index beyond the end, or a missing key, leads to no memory.
     pub(crate) fn element(&self, array: &Node, index: &Node, span: Span) -> Option<Result<Node>> {
         let ruled = self.ruled(array)?;
         if let Some(search) = self.search(&ruled.object, &ruled.walk, index, span) {
@@ -239,7 +239,7 @@ impl Resolver<'_> {
         Some((ruled.part(data), self.length(&ruled)?))
     }
 
-    /// What a pointer with an owner points to, or what an optional value holds.
+    /// The target of an owning pointer, or the content of an optional value.
     pub(crate) fn owned(&self, pointer: &Node, span: Span) -> Option<Node> {
         if matches!(self.scalar(pointer), Scalar::Pointer { .. }) {
             return None;

@@ -1,4 +1,4 @@
-//! The operands of an expression: literals, names, brackets, and what stands behind them.
+//! The operands of an expression: literals, names, brackets, and postfix operators.
 
 use crate::error::{ExpressionError, ExpressionErrorKind, Span};
 use crate::parse::{Parser, Result};

@@ -1,5 +1,5 @@
-//! What is redacted: expressions that lead to it, the bytes of objects around it, the registers and the stack at a place where a
-//! redacted variable is.
+//! Redacted data: expressions that lead to it, the bytes of objects around it, and the registers and the stack at a place with a
+//! redacted variable.
 
 use tracewire_arch::{Architecture, Machine, gdb_register};
 use tracewire_debuginfo::{ByteRange, RegisterRule, Scope, Symbols, Variable};
@@ -13,15 +13,15 @@ use crate::object::Object;
 use crate::scalar::{Scalar, scalar};
 use crate::{ExpressionError, ExpressionErrorKind};
 
-/// The most pieces that one object is collected in; what is after them is left out.
+/// The most pieces in which one object is collected; the rest is left out.
 const MOST_PIECES: usize = 256;
 
-/// Whether an expression leads to what is redacted, by whatever way: its value, its address, or a number computed with it.
+/// Whether an expression leads to redacted data in any way: its value, its address, or a number computed with it.
 pub(crate) fn is_redacted(symbols: &Symbols, scope: Scope, node: &Node) -> bool {
     !symbols.redactions().is_empty() && leads_to_redacted(symbols, scope, node, false)
 }
 
-/// An error for an expression that may not lead to what is redacted.
+/// Returns an error for an expression that leads to redacted data.
 pub(crate) fn refuse(
     symbols: &Symbols,
     scope: Scope,
@@ -68,7 +68,7 @@ fn leads_to_redacted(symbols: &Symbols, scope: Scope, node: &Node, is_read: bool
                 || !symbols.redacted_ranges(first.type_id).is_empty()
         }
         NodeKind::Search(search) => leads_to_redacted(symbols, scope, &search.object, is_read),
-        // Copies of what is redacted may be in each.
+        // Each may hold a copy of redacted data.
         NodeKind::Register(register, _) => {
             let frame = Frame::of(symbols, scope);
             let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
@@ -89,7 +89,7 @@ fn is_variable_redacted(symbols: &Symbols, scope: Scope, variable: &Variable) ->
     symbols.redacts_name(&variable.name) || symbols.redacts_type(variable.type_id)
 }
 
-/// Whether the function around an address returns what is redacted, by its name.
+/// Whether the function around an address returns redacted data, by its name.
 fn returns_redacted(symbols: &Symbols, pc: Address) -> bool {
     let function = symbols.function_at(pc);
     function.is_some_and(|function| {
@@ -109,7 +109,7 @@ fn root_of(node: &Node) -> (&Node, u64) {
     (root, at)
 }
 
-/// The redacted bytes of a node's first `size` bytes: those of the object that it is a part of, whatever the part's type is.
+/// The redacted bytes of a node's first `size` bytes: those of the object that it is a part of, for any type of the part.
 pub(crate) fn redacted_in(symbols: &Symbols, node: &Node, size: u64) -> Vec<ByteRange> {
     let (root, at) = root_of(node);
     let whole = symbols.redacted_ranges(root.type_id);
@@ -138,7 +138,7 @@ pub(crate) fn redacted_in(symbols: &Symbols, node: &Node, size: u64) -> Vec<Byte
     ranges
 }
 
-/// What is left of `size` bytes between ranges that are in order.
+/// The parts of `size` bytes between ranges that are in order.
 pub(crate) fn kept(ranges: &[ByteRange], size: u64) -> Vec<ByteRange> {
     let mut kept = Vec::new();
     let mut at = 0_u64;
@@ -158,7 +158,7 @@ pub(crate) fn kept(ranges: &[ByteRange], size: u64) -> Vec<ByteRange> {
 /// A call frame in which a redacted variable may be.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// What a message calls the variables, or the function.
+    /// The names of the variables, or of the function, in a message.
     names: Vec<String>,
     /// The registers that they are in.
     registers: RegisterMask,
@@ -233,23 +233,23 @@ impl Frame {
         frame
     }
 
-    /// Whether there is nothing redacted.
+    /// Whether it has no redacted data.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Whether a register holds what is redacted, or a part of it.
+    /// Whether a register holds redacted data, or a part of it.
     pub(crate) fn holds(&self, register: RegisterNumber) -> bool {
         self.registers.contains(register)
     }
 
-    /// The names of what is redacted.
+    /// The names of the redacted variables.
     pub(crate) fn names(&self) -> String {
         self.names.join(", ")
     }
 
-    /// The registers that are collected where registers are asked for without a name: copies of what is redacted may be in each of the
-    /// others.
+    /// The registers that are collected where registers are requested without a name: each of the others may hold a copy of
+    /// redacted data.
     pub(crate) fn plain_registers(&self, architecture: Architecture) -> RegisterMask {
         let machine = Machine::with_linux(architecture);
         let frame_pointer = match architecture {
@@ -282,7 +282,7 @@ impl Frame {
         let mut arguments = Vec::new();
         for variable in &self.memory {
             match variable.address.distance_from(&frame) {
-                // What is below the frame's address is in the frame.
+                // Memory below the frame's address is in the frame.
                 Some(distance) if (distance as i64) >= 0 => {
                     arguments.push((distance, variable.size));
                 }

@@ -13,7 +13,7 @@ pub(crate) struct NamedRegister {
     pub(crate) kind: RegisterKind,
 }
 
-/// What a register holds, which settles how GDB shows it.
+/// The contents of a register, which decide how GDB shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RegisterKind {
     Integer,

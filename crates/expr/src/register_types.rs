@@ -4,7 +4,7 @@ use crate::scalar::builtin;
 use tracewire_arch::EFLAGS;
 use tracewire_debuginfo::{Enumerator, Member, StructureKind, Symbols, Type, TypeId};
 
-/// The name that tells a flags type from an enumeration of the program.
+/// The name that distinguishes a flags type from an enumeration of the program.
 pub(crate) const FLAGS_NAME: &str = "i386_eflags";
 
 /// The type of `$eflags`.

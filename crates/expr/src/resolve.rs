@@ -39,11 +39,11 @@ pub(crate) struct Resolver<'a> {
     pub(crate) text: &'a str,
     /// For an expression of a type rule: what its names are about.
     pub(crate) rule: Option<RuleNames<'a>>,
-    /// Whether a part was found by a type rule: GDB does not know it.
+    /// Whether a part was found by a type rule, which GDB does not have.
     pub(crate) has_parts: Cell<bool>,
 }
 
-/// What the names in a type rule's expression are about.
+/// The names in a type rule's expression.
 #[derive(Clone, Copy)]
 pub(crate) struct RuleNames<'a> {
     /// The type of the value.
@@ -76,7 +76,7 @@ pub(crate) fn resolve(
     Ok(resolve_with_parts(symbols, scope, text, variables)?.0)
 }
 
-/// Reads and resolves `text`, and tells whether type rules were used for that.
+/// Parses and resolves `text`, and returns whether type rules were used.
 pub(crate) fn resolve_with_parts(
     symbols: &Symbols,
     scope: Scope,

@@ -6,7 +6,7 @@ use tracewire_arch::Architecture;
 
 use tracewire_debuginfo::{BaseEncoding, Language, Symbols, Type, TypeId};
 
-/// What a type is to arithmetic.
+/// A type's class for arithmetic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scalar {
     /// A number of this many bytes.
@@ -52,7 +52,7 @@ pub(crate) fn strip(symbols: &Symbols, mut type_id: TypeId) -> (TypeId, Arc<Type
     (type_id, found)
 }
 
-/// What `type_id` is to arithmetic.
+/// The class of `type_id` for arithmetic.
 pub(crate) fn scalar(symbols: &Symbols, type_id: TypeId) -> Scalar {
     match &*strip(symbols, type_id).1 {
         Type::Void => Scalar::Void,
@@ -121,7 +121,7 @@ pub(crate) fn wrap(number: i128, size: u64, signed: bool) -> i128 {
     }
 }
 
-/// One of the types that the language has by itself, by GDB's name for it.
+/// A builtin type of the language, by GDB's name for it.
 pub(crate) fn builtin(symbols: &Symbols, name: &str) -> TypeId {
     use BaseEncoding::{Boolean, Float, Signed, SignedChar, Unsigned, UnsignedChar, Utf};
     let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
@@ -227,7 +227,7 @@ pub(crate) fn truth(symbols: &Symbols, language: Language) -> TypeId {
     builtin(symbols, if language.is_like_c() { "int" } else { "bool" })
 }
 
-/// How many bytes an object of the type takes. `sizeof` of a reference is that of what it refers to; this is not.
+/// The size in bytes of an object of the type. `sizeof` of a reference is that of its target; this is not.
 pub(crate) fn storage_size(symbols: &Symbols, type_id: TypeId) -> Option<u64> {
     match scalar(symbols, type_id) {
         Scalar::Reference { size, .. } => Some(size),

@@ -1,7 +1,7 @@
 //! Elements of containers that are found by a key, or by their number in a list: `m["key"]`, `l[2]`.
 //!
-//! A search is a loop over two numbers: where it is, and a count or a number of its own. The rule for the container's type gives the
-//! steps. Each search ends: trees are as deep as their depth is bounded, and of the others so many places are looked at.
+//! A search is a loop over two numbers: the current place, and a count or another number. The rule for the container's type gives
+//! the steps. Each search ends: the depth of trees is bounded, and so is the number of places for the others.
 
 use std::rc::Rc;
 
@@ -38,11 +38,11 @@ pub(crate) struct SearchNode {
     /// about the rule's subjects. Without, the item's number is known.
     pub(crate) key: Option<(Box<Node>, Box<Node>)>,
     pub(crate) number: Option<Box<Node>>,
-    /// What is found, an object.
+    /// The found object.
     pub(crate) found: Box<Node>,
 }
 
-/// A search, as a computation: the address of what is found, or 0.
+/// A search, as a computation: the address of the found object, or 0.
 #[derive(Debug)]
 pub(crate) struct Search {
     /// The numbers that the computations of the loop refer to: [`IntExpr::bound`].
@@ -54,9 +54,9 @@ pub(crate) struct Search {
     start: (IntExpr, IntExpr),
     /// Whether there are no more places.
     is_end: IntExpr,
-    /// Whether this is one place too many: what is searched for may be there or not.
+    /// Whether this is one place too many: the object may exist or not.
     is_enough: IntExpr,
-    /// Whether this place has what is searched for.
+    /// Whether the object is at this place.
     is_found: IntExpr,
     next: (IntExpr, IntExpr),
     found: IntExpr,
@@ -161,14 +161,14 @@ impl Emitter<'_> {
 }
 
 impl Lower<'_> {
-    /// The address of what a search finds.
+    /// The address that a search finds.
     pub(crate) fn search(&self, search: &SearchNode, node: &Node) -> Result<IntExpr> {
         let object = self.object(&search.object)?;
         let names = self.new_names();
         let [object_name, place_name, count_name] = names;
         let (address, object) = match object {
             Object::Memory(address) => (address, Object::Memory(IntExpr::bound(object_name))),
-            // A register, or what is computed from some.
+            // A register, or a value computed from registers.
             other => (IntExpr::constant(0), other),
         };
         let (place, count) = (IntExpr::bound(place_name), IntExpr::bound(count_name));
@@ -420,7 +420,7 @@ impl Resolver<'_> {
         }))
     }
 
-    /// Whether the key of the item that a search has come to is the one that is wanted, and whether it is less.
+    /// Whether the key of a search's current item is the wanted one, and whether it is less.
     fn key_tests(
         &self,
         object: &Node,
@@ -497,7 +497,7 @@ impl Resolver<'_> {
         let byte_type = self.builtin("unsigned char");
         let node = |kind, type_id| Node::new(kind, type_id, span);
         let integer = |number: usize, type_id| node(NodeKind::Integer(number as i128), type_id);
-        // From the last byte on: what is as long and equal so far is not less.
+        // From the last byte on: a key of the same length that is equal so far is not less.
         let mut rest = integer(0, truth);
         for (index, byte) in bytes.iter().enumerate().rev() {
             let pointer = NodeKind::PointerAdd {

@@ -8,7 +8,7 @@ use rustc_apfloat::{Float, FloatConvert};
 use crate::float_expr::Format;
 use crate::int_expr::Binary;
 
-/// The number that some bits of a format stand for. The x87's format has all numbers of the others.
+/// The number with these bits in a format. The x87's format has all numbers of the others.
 fn unpack(bits: u128, format: Format) -> X87DoubleExtended {
     match format {
         Format::Single => Single::from_bits(bits).convert(&mut false).value,
@@ -60,7 +60,7 @@ pub(crate) fn to_integer(bits: u128, format: Format, signed: bool) -> u64 {
     integer.clamp(i128::from(i64::MIN), highest) as u64
 }
 
-/// How two numbers of one format compare; not at all where one is no number.
+/// The order of two numbers of one format; `None` with a NaN.
 pub(crate) fn compare(left: u128, right: u128, format: Format) -> Option<Ordering> {
     unpack(left, format).partial_cmp(&unpack(right, format))
 }

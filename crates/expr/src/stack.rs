@@ -7,8 +7,8 @@ use tracewire_model::{Address, RegisterMask};
 /// How many call frames `$stack` without a number is for.
 const FRAMES: u32 = 16;
 
-/// How many bytes of the stack are collected for each call frame asked for. At `-O2`, call frames of C, C++ and Rust take 50 to 200
-/// bytes on average; the frame of a signal takes 1 to 3.5 KiB.
+/// How many bytes of the stack are collected for each requested call frame. At `-O2`, call frames of C, C++ and Rust take 50 to
+/// 200 bytes on average; the frame of a signal takes 1 to 3.5 KiB.
 const BYTES_A_FRAME: u32 = 512;
 
 /// The most call frames: their bytes fit one block of a trace frame, and leave room for the rest of the frame.
@@ -22,10 +22,10 @@ pub struct StackItem {
 }
 
 impl StackItem {
-    /// Reads an item of a `collect` line; `None` where it is another item.
+    /// Parses an item of a `collect` line; `None` if it is another item.
     ///
     /// # Errors
-    /// When N is no number from 1 on, or above the most; the text says so.
+    /// When N is not a number from 1 to the limit; the text says so.
     pub fn parse(item: &str) -> Option<Result<Self, String>> {
         let rest = item.trim().strip_prefix("$stack")?.trim_start();
         if rest.is_empty() {
@@ -58,9 +58,9 @@ impl StackItem {
             .collect()
     }
 
-    /// The program that leaves the start of the piece of the stack and its length. `top` is the end of the main thread's stack, where it is known. The stacks
-    /// of the other threads end, for most C libraries, where the thread's control block is. So what is collected does not
-    /// run over the end of a stack.
+    /// The program that leaves the start of the piece of the stack and its length. `top` is the end of the main thread's stack,
+    /// if it is known. The stacks of the other threads end, with most C libraries, at the thread's control block. So a collection
+    /// does not run over the end of a stack.
     pub(crate) fn length(self, architecture: Architecture, top: Option<Address>) -> Builder {
         let machine = Machine::with_linux(architecture);
         let stack_pointer = machine.stack_pointer().0;
@@ -83,7 +83,7 @@ impl StackItem {
     }
 }
 
-/// Goes to a label with the difference of the two numbers on the stack, if that is below `bytes`.
+/// Jumps to a label with the difference of the two numbers on the stack, if that is below `bytes`.
 fn shorter(builder: &mut Builder, bytes: i64, label: tracewire_agent_expr::Label) {
     builder.op(Opcode::Sub).op(Opcode::Dup).constant(bytes);
     builder.op(Opcode::LessUnsigned).if_goto(label);

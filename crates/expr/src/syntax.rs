@@ -87,7 +87,7 @@ impl BinaryOperator {
 /// A type as it is written in an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum TypeSyntax {
-    /// A type that the language has by itself, by GDB's name for it.
+    /// A builtin type of the language, by GDB's name for it.
     Builtin(&'static str),
     /// A type of the program.
     Named {

@@ -15,7 +15,7 @@ pub(crate) struct Token {
     pub(crate) span: Span,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum TokenKind {
     /// A name or a keyword.

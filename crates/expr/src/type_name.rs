@@ -34,7 +34,7 @@ impl Parser<'_> {
         (self.path(ahead)).is_ok_and(|(name, ..)| self.names.is_type(&name))
     }
 
-    /// A type's name, up to what cannot belong to it.
+    /// A type's name, up to the first token that cannot belong to it.
     pub(crate) fn whole_type(&mut self) -> Result<TypeSyntax> {
         self.declarators = 0;
         self.type_name()
@@ -114,7 +114,7 @@ impl Parser<'_> {
         Ok(qualified(base, &qualifiers))
     }
 
-    /// What stands behind the specifiers: pointers, arrays, functions.
+    /// The part after the specifiers: pointers, arrays, functions.
     fn declarator(&mut self, mut base: TypeSyntax) -> Result<TypeSyntax> {
         loop {
             self.count_declarator()?;
@@ -132,7 +132,7 @@ impl Parser<'_> {
         if !inner {
             return self.declarator_suffixes(base);
         }
-        // `int (*)[4]`: what follows the brackets belongs to the base.
+        // `int (*)[4]`: the part after the brackets belongs to the base.
         self.advance();
         let hole = self.nested(|parser| parser.declarator(TypeSyntax::Builtin(HOLE)))?;
         self.expect(")")?;
@@ -169,7 +169,7 @@ impl Parser<'_> {
         Ok(base)
     }
 
-    /// A Rust type, as it stands behind `as`.
+    /// A Rust type, as it is written after `as`.
     pub(crate) fn rust_type_name(&mut self) -> Result<TypeSyntax> {
         self.nested(|parser| {
             parser.count_declarator()?;
@@ -206,7 +206,7 @@ impl Parser<'_> {
     }
 }
 
-/// Stands where the base goes while a bracketed declarator is read.
+/// A placeholder for the base while a bracketed declarator is read.
 const HOLE: &str = "(base)";
 
 fn fill(declarator: TypeSyntax, base: &TypeSyntax) -> TypeSyntax {
@@ -231,7 +231,7 @@ fn qualified(base: TypeSyntax, qualifiers: &[&'static str]) -> TypeSyntax {
     })
 }
 
-/// GDB's name of the type that the words name, in whatever order they stand.
+/// GDB's name of the type that the words name, in any order.
 fn builtin(words: &[&str]) -> Option<&'static str> {
     let count = |word: &str| words.iter().filter(|found| **found == word).count();
     let (long, unsigned, signed) = (count("long"), count("unsigned") > 0, count("signed") > 0);

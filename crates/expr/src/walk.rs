@@ -1,4 +1,4 @@
-//! Type rules at a type: what is walked of its values, with every expression resolved.
+//! Type rules at a type: the parts of its values to walk, with every expression resolved.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::resolve::{NoVariables, Resolver, Result, RuleNames};
 use crate::scalar::{Scalar, scalar, strip};
 use crate::{ExpressionErrorKind, Span};
 
-/// How deep parts of types are followed that are not behind pointers; a damaged type may contain itself.
+/// The depth to which parts of types are followed that are not behind pointers; a damaged type may contain itself.
 const DEEPEST_PART: u32 = 32;
 
 /// How many base classes are looked at for parts.
@@ -84,7 +84,7 @@ pub(crate) enum Walk {
     Interface(Box<Interface>),
     Variant {
         index: Node,
-        /// Where the value is, whatever its type.
+        /// The place of the value, for any type.
         storage: Node,
         alternatives: Vec<TypeId>,
     },
@@ -162,7 +162,7 @@ pub(crate) struct Interface {
     pub(crate) data: Node,
     pub(crate) size: Node,
     pub(crate) direct: Option<Node>,
-    /// The types that it may have, as far as the program says so, and their descriptors.
+    /// Its possible types in the program, and their descriptors.
     pub(crate) candidates: Vec<(u64, TypeId)>,
 }
 
@@ -175,7 +175,7 @@ pub(crate) enum Extent {
     End(Node),
 }
 
-/// What a node holds.
+/// The contents of a node.
 #[derive(Debug)]
 pub(crate) enum Items {
     Element(Node),
@@ -227,7 +227,7 @@ impl<'a> TypeWalks<'a> {
         self.symbols
     }
 
-    /// How values of a type are walked, if a rule says so.
+    /// How values of a type are walked, if a rule exists.
     pub(crate) fn walk(&self, type_id: TypeId) -> Option<Rc<Walk>> {
         if let Some(known) = self.walks.borrow().get(&type_id) {
             return known.clone();
@@ -265,7 +265,7 @@ impl<'a> TypeWalks<'a> {
         None
     }
 
-    /// Whether a value of the type leads to memory that is not its own, within so many pointers.
+    /// Whether a value of the type leads to memory outside of it, within this many pointers.
     pub(crate) fn leads(&self, type_id: TypeId, depth: u32) -> bool {
         self.part_leads(type_id, depth, DEEPEST_PART)
     }
@@ -277,7 +277,7 @@ impl<'a> TypeWalks<'a> {
         if let Some(known) = self.leads.borrow().get(&(type_id, depth)) {
             return *known;
         }
-        // A part of the same type adds nothing, where a rule says that there is one.
+        // A part of the same type adds nothing, if a rule contains one.
         self.leads.borrow_mut().insert((type_id, depth), false);
         let leads = |inner: TypeId| self.part_leads(inner, depth, parts);
         let found = match self.walk(type_id).as_deref() {

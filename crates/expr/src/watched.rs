@@ -1,4 +1,4 @@
-//! What debug registers can watch: an object that stays where it is.
+//! Objects that debug registers can watch: those at a fixed address.
 
 use tracewire_debuginfo::{Scope, Symbols};
 use tracewire_model::Address;
@@ -25,8 +25,8 @@ impl FixedObject {
     /// Finds the object that an expression names.
     ///
     /// # Errors
-    /// When the text is no expression, names something that is not there, is redacted or has a part that is, or is no object
-    /// whose address is known before the program runs: a local variable, what a pointer points to.
+    /// When the text is no expression, names something that does not exist, is redacted or has a redacted part. Also when it is
+    /// no object with an address that is known before the program runs: a local variable, the target of a pointer.
     pub fn of(
         symbols: &Symbols,
         scope: impl Into<Scope>,

@@ -1,5 +1,5 @@
-//! Properties of expressions: the bytecode computes what the evaluation of a saved state computes, what is collected is
-//! enough, and no text makes either panic.
+//! Properties of expressions: the bytecode computes the same as the evaluation of a saved state, enough is collected, and no text
+//! makes either panic.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ struct Program {
     pc: Address,
 }
 
-/// Built once. `Symbols` serve one thread, so each test reads them anew.
+/// Built once. `Symbols` serve one thread, so each test reads them again.
 fn program() -> &'static Program {
     static PROGRAM_FILE: OnceLock<Program> = OnceLock::new();
     PROGRAM_FILE.get_or_init(|| {
@@ -74,10 +74,10 @@ thread_local! {
     };
 }
 
-/// Registers and memory made of a seed: every byte is there, and none is like another.
+/// Registers and memory made from a seed: every byte exists, and all differ.
 struct Noise {
     seed: u64,
-    /// What was read of it, if that is asked for; else everything may be read.
+    /// The parts that were read, if that is recorded; else everything may be read.
     only: Option<(BTreeSet<u64>, BTreeSet<u16>)>,
     collected: RefCell<BTreeSet<u64>>,
 }
@@ -230,7 +230,7 @@ fn check(text: &str, seed: u64) -> Result<(), TestCaseError> {
                 return Ok(());
             }
         }
-        // What its collection collects is enough to evaluate it.
+        // The collected data is enough to evaluate it.
         let Ok((actions, _)) = compile_collect(
             symbols,
             noise.pc(),
@@ -277,7 +277,7 @@ proptest! {
         check(&text, seed)?;
     }
 
-    /// What is understood once holds at every state: nothing of the one before is left in it.
+    /// A prepared expression is valid for every state: nothing of the previous one remains in it.
     #[test]
     fn a_prepared_expression_evaluates_as_a_new_one(
         text in prop_oneof![expression(), Just("$args".to_owned()), Just("$locals".to_owned()), Just("$_ret".to_owned())],
@@ -380,7 +380,7 @@ fn what_is_true() {
     });
 }
 
-/// A state that tells where the thread was, and where its frame is.
+/// A state that has only the thread's address, and its frame's.
 struct NothingElse;
 
 impl State for NothingElse {

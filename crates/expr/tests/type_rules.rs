@@ -1,5 +1,4 @@
-//! Rules for types may be anything, and so may the memory that they are used on: what is collected is bounded, and what is shown
-//! ends.
+//! Rules for types may have any contents, and so may the memory that they are used on: collection is bounded, and printing ends.
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -195,7 +194,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("tuple", &["0", "1", "2"]),
 ];
 
-/// A rule for `struct thing`, whatever it says.
+/// Any rule for `struct thing`.
 fn rule() -> impl Strategy<Value = String> {
     let kind = prop::sample::select(KINDS);
     let expressions = prop::collection::vec(prop::sample::select(EXPRESSIONS), 8);
@@ -291,7 +290,7 @@ impl State for Counted {
     }
 }
 
-/// A rule may say that each value is a large array of values for which it says so.
+/// A rule may define each value as a large array of values with such a rule.
 #[test]
 fn what_a_value_is_read_from_is_bounded() {
     let (mut symbols, pc) = symbols();

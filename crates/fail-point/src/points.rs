@@ -1,4 +1,4 @@
-//! What happens at fail points, as the environment says.
+//! The actions at fail points, from the environment.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What the environment says.
+/// The settings in the environment.
 #[derive(Debug)]
 struct Plan {
     place: Option<Place>,

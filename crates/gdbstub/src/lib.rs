@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
-//! `gdbstub` has a trait for tracepoints, without conditions, variables, expressions and saved traces, and the emulator collects by itself. Here
-//! nothing is asked of the emulator but what it does for a debugger: breakpoints, a single step, registers, memory.
+//! `gdbstub` has a trait for tracepoints, without conditions, variables, expressions and saved traces, and the emulator must
+//! collect itself. Here the emulator only needs the operations for a debugger: breakpoints, a single step, registers, memory.
 //!
 //! ```no_run
 //! use tracewire_gdbstub::Tracepoints;
@@ -16,12 +16,13 @@
 //!
 //! # Principles
 //!
-//! The connection leads to a thread of this process that is to the emulator a debugger, and to GDB a stub ([`tracewire_server::proxy`]). All packets pass
-//! through as they are, but those of tracepoints. So whatever else the emulator offers by `gdbstub` stays: watchpoints, reverse
-//! execution, monitor commands, host files.
+//! The connection leads to a thread of this process that is a debugger to the emulator, and a stub to GDB
+//! ([`tracewire_server::proxy`]). All packets are passed on unchanged, except those of tracepoints. So the emulator's other
+//! features of `gdbstub` still work: watchpoints, reverse execution, monitor commands, host files.
 //!
-//! A tracepoint is a software breakpoint of the emulator's; it must have those, and a single step. A hit is a few packets through a
-//! socket of this process. Conditions and expressions are evaluated outside of the emulator, which needs no code for them.
+//! A tracepoint is a software breakpoint of the emulator, which must support these and a single step. A hit is a few packets
+//! through a socket of this process. Conditions and expressions are evaluated outside of the emulator, which needs no code for
+//! them.
 //!
 //! `examples/emulator` is an emulator of RISC-V with all of this.
 #![forbid(unsafe_code)]
@@ -44,7 +45,7 @@ pub use tracewire_packets::ConnectionAddress;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The emulator does not do what a stub must.
+    /// The emulator's stub does not follow the protocol.
     #[error("the emulator's stub cannot have tracepoints")]
     Stub(#[from] RemoteError),
     /// GDB cannot connect.
@@ -96,8 +97,8 @@ impl Tracepoints {
         self
     }
 
-    /// The connection that the emulator gives to `gdbstub`, and GDB's end of it. GDB may connect at once, and again after it has gone;
-    /// the program begins when the emulator's stub is there.
+    /// The connection that the emulator passes to `gdbstub`, and GDB's end of it. GDB may connect at once, and again after it has
+    /// disconnected; the program begins when the emulator's stub is there.
     ///
     /// # Errors
     /// When there is no socket, or no thread.

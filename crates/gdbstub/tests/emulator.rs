@@ -57,7 +57,7 @@ fn build(directory: &Path) -> PathBuf {
     directory.join("program.elf")
 }
 
-/// The emulator, and what it prints.
+/// The emulator, and its output.
 struct Emulator(Child, BufReader<ChildStdout>);
 
 impl Emulator {
@@ -184,7 +184,7 @@ fn lines(file: &str) -> usize {
 fn tracepoints_cost_an_emulator_less_than_100_lines() {
     let own = include_str!("../examples/emulator/main.rs");
     assert!(lines(own) < 100, "{}", lines(own));
-    // What the emulator has without them knows nothing of them.
+    // The emulator's own files contain nothing about them.
     let machine = include_str!("../examples/emulator/machine.rs");
     let stub = include_str!("../examples/emulator/stub.rs");
     for file in [machine, stub] {

@@ -1,4 +1,4 @@
-//! What a pad costs a program, in nanoseconds a hit, beside the least that it could cost.
+//! The cost of a pad in nanoseconds a hit, and the least possible cost.
 //!
 //! `cargo run --release -p tracewire-jump-pad --example pad_cost [KIB_OF_A_RING]`
 
@@ -72,7 +72,7 @@ fn nanoseconds(mut what: impl FnMut()) -> f64 {
 
 struct Pads {
     setting: Setting,
-    /// What a hit of the last pad costs at most, as it says itself.
+    /// The most that a hit of the last pad costs, by the pad's own estimate.
     said: HitCost,
     code: Code,
     used: usize,
@@ -104,7 +104,7 @@ impl Pads {
         function
     }
 
-    /// What a frame has, header included.
+    /// The bytes of a frame, header included.
     fn frame_length(&self) -> usize {
         let mut length = 0;
         RingReader::new(&self.setting.shared).finish(&self.setting.shared, &mut |frame| {
@@ -114,7 +114,7 @@ impl Pads {
     }
 }
 
-/// A frame of so many bytes copied into a ring behind its time.
+/// The cost of copying a frame of this length into a ring after its time.
 fn floor(length: usize) -> f64 {
     let from = vec![1_u8; length];
     let mut ring = vec![0_u8; (1 << 20) + 8 + length];

@@ -1,15 +1,15 @@
-//! The clock of the pads: the processor's time stamp counter, told in microseconds of the day.
+//! The clock of the pads: the processor's time stamp counter, converted to microseconds since the epoch.
 //!
-//! `microseconds = start + ((counter - base) * rate >> 64)`. Base and rate are measured once. The rate is taken a trifle
-//! too small, so that the tracer only ever has to raise `start` to follow the time of day: one word, written at once,
-//! and no time that goes back.
+//! `microseconds = start + ((counter - base) * rate >> 64)`. Base and rate are measured once. The rate is slightly too small, so
+//! that the tracer only ever raises `start` to follow the time of day. That is one word, written atomically, and time never goes
+//! back.
 
 use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How much slower than measured the clock goes, in millionths. More than the measurement and the corrections of the
-/// time of day are wrong.
+/// How much slower than measured the clock runs, in millionths. It is more than the errors of the measurement and the corrections
+/// of the time of day.
 const SLOW: f64 = 50.0;
 
 /// How long the counter is measured.
@@ -26,7 +26,7 @@ pub fn counter() -> u64 {
     }
 }
 
-/// How many nanoseconds so many ticks of the counter take. The first call takes 10 ms.
+/// Converts ticks of the counter to nanoseconds. The first call takes 10 ms.
 #[must_use]
 pub fn nanoseconds(ticks: u64) -> u64 {
     Rate::measured().nanoseconds(ticks)
@@ -81,7 +81,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// That of this machine. The first call takes 10 ms.
+    /// The rate of this machine. The first call takes 10 ms.
     pub(crate) fn measured() -> Self {
         static RATE: OnceLock<Rate> = OnceLock::new();
         *RATE.get_or_init(Self::measure)
@@ -91,7 +91,7 @@ impl Rate {
         let first = Reading::of(Instant::now);
         sleep(MEASURED);
         let last = Reading::of(Instant::now);
-        // What a reading is wrong by makes the clock slower, never faster.
+        // The error of a reading makes the clock slower, never faster.
         let ticks = last.after.wrapping_sub(first.before).max(1);
         let elapsed = last.time.duration_since(first.time);
         let per_tick = elapsed.as_secs_f64() * 1e6 / ticks as f64;
@@ -107,14 +107,14 @@ impl Rate {
         self.parts_since_base(counter).0
     }
 
-    /// The microseconds from the base to a counter, and the fraction of one that is left.
+    /// The microseconds from the base to a counter, and the remaining fraction of one.
     pub(crate) fn parts_since_base(self, counter: u64) -> (u64, u64) {
         let ticks = u128::from(counter.wrapping_sub(self.base));
         let time = ticks * u128::from(self.rate);
         ((time >> 64) as u64, time as u64)
     }
 
-    /// How many nanoseconds so many ticks take.
+    /// Converts ticks to nanoseconds.
     pub(crate) fn nanoseconds(self, ticks: u64) -> u64 {
         let time = u128::from(ticks) * u128::from(self.rate);
         let (microseconds, fraction) = ((time >> 64) as u64, time as u64);
@@ -122,7 +122,7 @@ impl Rate {
         microseconds.wrapping_mul(1000).wrapping_add(rest as u64)
     }
 
-    /// How many ticks so many nanoseconds are.
+    /// Converts nanoseconds to ticks.
     pub(crate) fn ticks_of_nanoseconds(self, nanoseconds: u64) -> u64 {
         let ticks = (u128::from(nanoseconds) << 64) / (u128::from(self.rate.max(1)) * 1000);
         u64::try_from(ticks).unwrap_or(u64::MAX)

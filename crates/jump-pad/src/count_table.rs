@@ -1,14 +1,14 @@
-//! The tables of aggregates in the shared memory, and the calls that have begun.
+//! The tables of aggregates in the shared memory, and the slots of calls that have begun.
 //!
-//! A table is as many shards as there are cpus, up to [`MOST_SHARDS`], so that cpus do not wait for each other. A shard is open addressing:
-//! an entry is looked for in [`PROBES`] places from the one that the hash of its keys names. An entry's first word is 0 while it is free, 1
-//! while a pad writes the keys into it, and then the hash, never to change again. Who finds an entry that is being written passes it by: the
-//! writer may be the very thread, in a signal handler. So the same keys can have several entries, in one shard as in several, and a
-//! reader adds them. A hit changes one word, or two at once, so that a reader sees it wholly or not at all.
+//! A table has as many shards as there are cpus, up to [`MOST_SHARDS`], so that cpus do not contend. A shard is open addressing:
+//! an entry is one of [`PROBES`] places from the one that the hash of its keys gives. An entry's first word is 0 while it is free
+//! and 1 while a pad writes the keys. Then it is the hash and never changes. An entry that is being written is skipped: its
+//! writer may be the same thread, interrupted by a signal handler. So the same keys can have several entries, within a shard and
+//! across shards, and a reader adds them. A hit changes one word, or two at once, so a reader sees it wholly or not at all.
 //!
-//! A call that is measured has a slot from its beginning to its end. No two threads have the same stack pointer, so a slot belongs to one thread,
-//! and its key is the tracepoint and the stack pointer. A call that was left by an exception leaves its slot, which the next call at its
-//! place on the stack takes.
+//! A measured call has a slot from its beginning to its end. No two threads have the same stack pointer, so a slot belongs to one
+//! thread. Its key is the tracepoint and the stack pointer. A call that was left by an exception leaves its slot, and the next
+//! call at the same stack pointer takes it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
@@ -26,27 +26,27 @@ use crate::shared::Shared;
 /// The most shards of a table.
 const MOST_SHARDS: u32 = 8;
 
-/// In how many places an entry is looked for.
+/// How many places are searched for an entry.
 pub(crate) const PROBES: u64 = 16;
 
-/// How many bytes a shard takes, at most.
+/// The most bytes of a shard.
 const SHARD_BYTES: u64 = 1 << 20;
 
 /// The most entries of a shard, as a power of two.
 const ENTRY_BITS: u32 = 12;
 
-/// Where the table of an aggregate is, and how it is laid out.
+/// The place and layout of an aggregate's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CountTable {
-    /// Where it begins in the shared memory.
+    /// Its offset in the shared memory.
     pub(crate) start: u64,
     pub(crate) shards: u32,
     /// How many bytes a shard has.
     pub(crate) shard: u64,
-    /// So many bits of the hash say where the search for an entry begins.
+    /// This many bits of the hash select where the search for an entry begins.
     pub(crate) bits: u32,
     pub(crate) key_words: u32,
-    /// Where in an entry its number is.
+    /// The offset of the number in an entry.
     pub(crate) cell: u64,
     /// How many bytes an entry has.
     pub(crate) stride: u64,
@@ -66,7 +66,7 @@ impl CountTable {
             AggregateFunction::Histogram(buckets) => buckets.count(),
             _ => 1,
         };
-        // Two words that change at once are aligned to their size.
+        // Two words that change together are aligned to their size.
         let cell = (8 + key_words * 8).next_multiple_of(16);
         let stride = (cell + cell_words * 8).next_multiple_of(16);
         let bits = match key_words {
@@ -86,7 +86,7 @@ impl CountTable {
         }
     }
 
-    /// How many bytes it takes.
+    /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         counts::HEADER + u64::from(self.shards) * self.shard
@@ -104,7 +104,7 @@ pub(crate) const fn call_key(number: TracepointNumber, stack: u64) -> u64 {
 }
 
 impl Shared {
-    /// What a table has at this moment.
+    /// The content of a table at this moment.
     #[must_use]
     pub fn aggregate(&self, aggregate: &Aggregate, table: &CountTable) -> AggregateTable {
         let mut found = AggregateTable {
@@ -165,7 +165,7 @@ impl Shared {
         }
     }
 
-    /// The slots where a call may be.
+    /// The possible slots of a call.
     fn call_slots(&self, key: u64) -> impl Iterator<Item = u64> + use<> {
         let first = key.wrapping_mul(threads::FACTOR) >> (64 - calls::BITS);
         let table = self.layout().calls();
@@ -175,7 +175,7 @@ impl Shared {
         slots.into_iter().flatten()
     }
 
-    /// Begins a call as a pad does. False where there is no slot for it.
+    /// Begins a call as a pad does. Returns false if there is no slot for it.
     pub(crate) fn begin_call(&self, key: u64, is_loop: bool, kept: Option<&[u64]>) -> bool {
         for slot in self.call_slots(key) {
             let word = self.atomic(slot + calls::KEY);
@@ -208,7 +208,7 @@ impl Shared {
         kept.is_none()
     }
 
-    /// Ends a call at this counter as a pad does: how many nanoseconds it took, and what was kept.
+    /// Ends a call at this counter as a pad does. Returns its duration in nanoseconds, and the kept values.
     pub(crate) fn end_call(&self, key: u64, now: u64) -> Option<(u64, Vec<u64>)> {
         let is_it = |slot: &u64| self.atomic(*slot + calls::KEY).load(Ordering::Acquire) == key;
         let slot = self.call_slots(key).find(is_it)?;

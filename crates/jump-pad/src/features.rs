@@ -1,19 +1,19 @@
-//! What the machine can do that pads make use of.
+//! The features of the machine that pads use.
 
 use std::arch::x86_64::__cpuid_count;
 
 use crate::pad::Features;
 
-/// The kernel's word on `rdfsbase` (`HWCAP2_FSGSBASE`), and where it is.
+/// The kernel's flag for `rdfsbase` (`HWCAP2_FSGSBASE`), and its place.
 const AT_HWCAP2: u64 = 26;
 const FSGSBASE: u64 = 2;
 
 impl Features {
-    /// Those of this machine.
+    /// The features of this machine.
     #[must_use]
     pub fn of_this_machine() -> Self {
         #[allow(unused_unsafe)]
-        // SAFETY: every x86-64 processor has the instruction; a leaf that it does not know says nothing.
+        // SAFETY: every x86-64 processor has the instruction; the result of an unsupported leaf is not used.
         let leaf = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };
         let most = leaf(0, 0).eax;
         let known = |wanted, subleaf| (wanted <= most).then(|| leaf(wanted, subleaf));
@@ -30,7 +30,7 @@ impl Features {
     }
 }
 
-/// A value that the kernel gives every program.
+/// A value of the auxiliary vector.
 fn auxiliary(wanted: u64) -> Option<u64> {
     let bytes = std::fs::read("/proc/self/auxv").ok()?;
     let (words, _) = bytes.as_chunks::<16>();

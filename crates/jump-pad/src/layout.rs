@@ -1,10 +1,9 @@
-//! Where everything is in the memory that a program's pads and its tracer share.
+//! The layout of the memory that a program's pads and its tracer share.
 
 /// The first word of the shared memory.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x06\0");
 
-/// What is on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
-/// cache.
+/// The words of the first page. Pads only read the control line and the clock, so these stay in every cpu's cache.
 pub(crate) mod header {
     pub(crate) const MAGIC: u64 = 0;
     pub(crate) const RINGS: u64 = 8;
@@ -21,24 +20,24 @@ pub(crate) mod header {
     // The 16 bytes from 88 on link the owner's futex into its list (see `SharedLayout::owner`).
     pub(crate) const CLOCK_RATE: u64 = 104;
     pub(crate) const CLOCK_START: u64 = 112;
-    /// The counter when the tracer looked last, for threads that may not read it.
+    /// The counter at the tracer's last reading, for threads that may not read it.
     pub(crate) const CLOCK_SEEN: u64 = 120;
     pub(crate) const ERROR: u64 = 128;
     pub(crate) const ERROR_SITE: u64 = 136;
     pub(crate) const ERROR_DETAIL: u64 = 144;
     pub(crate) const ERROR_TIME: u64 = 152;
-    /// How many ticks a pad waits for room in a ring.
+    /// How many ticks a pad waits for space in a ring.
     pub(crate) const PATIENCE: u64 = 160;
     /// The program's only thread, or 0.
     pub(crate) const SOLE_THREAD: u64 = 168;
     pub(crate) const HOLD_BYTES: u64 = 176;
     pub(crate) const COUNT_BYTES: u64 = 184;
-    // From here on only tracers look: the one that runs, and the one that comes after it was killed.
+    // From here on only tracers access it: the running one, and the next after it was killed.
     /// The number of the frame that is being moved out of this memory, counted from 1; 0 between two.
     pub(crate) const MOVING: u64 = 192;
     pub(crate) const MOVE_RING: u64 = 200;
     pub(crate) const MOVE_POSITION: u64 = 208;
-    /// Where in the trace file the frame goes; [`NOWHERE`](super::NOWHERE) where it goes to no file.
+    /// The frame's offset in the trace file; [`NOWHERE`](super::NOWHERE) if it goes to no file.
     pub(crate) const MOVE_OFFSET: u64 = 216;
     /// How many frames have been moved; only up to date while none is being moved.
     pub(crate) const MOVED: u64 = 224;
@@ -46,11 +45,11 @@ pub(crate) mod header {
     pub(crate) const TORN: u64 = 232;
     /// Hits without a frame, because the thread had no stack left.
     pub(crate) const WITHOUT_STACK: u64 = 240;
-    // From here on pads look again, where the run has a budget.
-    /// How many ticks pay for what takes one tick, times 2 to the power of the bits below; 0 where there is no budget.
+    // From here on pads access it again, if the run has a budget.
+    /// How many ticks pay for one tick of cost, times 2 to the power of the bits below; 0 without a budget.
     pub(crate) const BUDGET_FACTOR: u64 = 256;
     pub(crate) const BUDGET_FACTOR_BITS: u32 = 8;
-    /// How many ticks' pay a cpu may be behind before its hits are skipped.
+    /// How many ticks of pay a cpu may be behind before its hits are skipped.
     pub(crate) const BUDGET_SLACK: u64 = 264;
 }
 
@@ -60,9 +59,9 @@ pub(crate) const NOWHERE: u64 = u64::MAX;
 /// The table from `fs` base to thread.
 pub(crate) mod threads {
     pub(crate) const START: u64 = 4096;
-    /// The table has as many slots as this many bits can say.
+    /// The table has 2 to the power of this many slots.
     pub(crate) const BITS: u32 = 12;
-    /// How many slots are looked at, from the one that the hash names; as many are after the last.
+    /// How many slots are searched, from the one that the hash gives; as many are after the last.
     pub(crate) const PROBES: u64 = 8;
     pub(crate) const SLOTS: u64 = (1 << BITS) + PROBES;
     /// The `fs` base, then the thread.
@@ -82,17 +81,17 @@ pub(crate) mod tracepoint {
     /// Not zero once the address beside it counts.
     pub(crate) const MISSING_KNOWN: u64 = 24;
     pub(crate) const MISSING_FIRST: u64 = 32;
-    /// Hits whose frames were lost, because a ring had no room in time or because they were too long.
+    /// Hits whose frames were lost, because a ring had no space in time or because they were too long.
     pub(crate) const LOST: u64 = 40;
     /// Calls that are not measured, because there was no slot for them.
     pub(crate) const CALLS_LOST: u64 = 48;
-    /// The counter when the next frame is due, where the tracepoint has a rate. The tracepoint's other locations look here too.
+    /// The counter when the next frame is due, if the tracepoint has a rate. The tracepoint's other locations use this one too.
     pub(crate) const DUE: u64 = 56;
 }
 
-/// The slots of calls that are measured, where there are any. What they are for is in `count_table.rs`.
+/// The slots of measured calls, if there are any. `count_table.rs` describes them.
 pub(crate) mod calls {
-    /// The table has as many slots as this many bits can say, and those that are probed after the last.
+    /// The table has 2 to the power of this many slots, and those that are probed after the last.
     pub(crate) const BITS: u32 = 12;
     pub(crate) const PROBES: u64 = 16;
     /// A slot's size as a power of two.
@@ -103,7 +102,7 @@ pub(crate) mod calls {
     pub(crate) const KEY: u64 = 0;
     /// The counter at the beginning.
     pub(crate) const BEGUN: u64 = 8;
-    /// What the entry keeps for the end.
+    /// The values that the entry keeps for the end.
     pub(crate) const KEPT: u64 = 16;
     pub(crate) const KEPT_WORDS: u64 = (SLOT - KEPT) / 8;
     const _: () = assert!(KEPT_WORDS as usize == tracewire_model::CAPTURED_WORDS);
@@ -111,65 +110,65 @@ pub(crate) mod calls {
 
 /// The start of an aggregate's table.
 pub(crate) mod counts {
-    /// Hits whose keys found no room.
+    /// Hits whose keys found no space.
     pub(crate) const WITHOUT_ROOM: u64 = 0;
     /// Hits whose keys or value could not be read.
     pub(crate) const UNREADABLE: u64 = 8;
     pub(crate) const HEADER: u64 = 64;
 }
 
-/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads look at no other. After
-/// the records, where new frames overwrite old ones, stands how many of each tracepoint were given up, and the table of
-/// unfinished records. Then comes how many hits of each tracepoint were skipped, and what its hits have cost.
+/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads use no other ring's. In an
+/// overwriting ring, the records are followed by the number of given-up frames for each tracepoint, and by the table of
+/// unfinished records. Then come the number of skipped hits for each tracepoint, and the cost of its hits.
 pub(crate) mod ring {
     /// Where the next record will start, counted in bytes from the beginning of the run.
     pub(crate) const HEAD: u64 = 0;
     /// Where frames are overwritten, changed together with the head: the claim of the record that ends there (see
     /// [`unfinished`](super::unfinished)); 0 if there is none, or it has begun.
     pub(crate) const NEWEST: u64 = 8;
-    /// Frames for which there was no room.
+    /// The number of frames that found no space.
     pub(crate) const LOST: u64 = 16;
     /// Frames longer than the limit.
     pub(crate) const TOO_LONG: u64 = 24;
-    /// The counter when all that was done on the cpu is paid for, where the run has a budget.
+    /// The counter when all work on the cpu is paid for, if the run has a budget.
     pub(crate) const PAID: u64 = 32;
-    /// Where the oldest record starts. Where frames are overwritten: the oldest that is neither read nor given up.
+    /// The start of the oldest record. In an overwriting ring: of the oldest that is neither read nor given up.
     pub(crate) const TAIL: u64 = 64;
-    /// The tail for which a pad has waited in vain: as long as it is there, no other one waits.
+    /// The tail for which a pad has waited in vain: while it is unchanged, no other pad waits.
     pub(crate) const GIVEN_UP: u64 = 72;
-    /// Where frames are overwritten, changed together with the tail: how many frames were given up for newer ones.
+    /// In an overwriting ring, changed together with the tail: how many frames were given up for newer ones.
     pub(crate) const DROPPED: u64 = GIVEN_UP;
-    /// Where frames are overwritten: all room before it is free. Not beyond the tail.
+    /// In an overwriting ring: all space before it is free. Not beyond the tail.
     pub(crate) const FREE: u64 = 80;
-    /// The tail for which a pad has begun to wait, plus one, and the time when it began. All pads that wait for the same tail end
-    /// their wait at the same time. So a thread that signals take out of the wait again and again ends it too.
+    /// The tail for which a pad has begun to wait, plus one, and the time when it began. All pads that wait for the same tail
+    /// stop waiting at the same time, also one that signals interrupt again and again.
     pub(crate) const WAITED: u64 = 88;
     pub(crate) const SINCE: u64 = 96;
-    /// Where frames are overwritten: the counter that the reader had read last when a pad waited in vain. Until there is another
-    /// one, nobody waits.
+    /// In an overwriting ring: the counter that the reader had read last when a pad waited in vain. Until that changes, no pad
+    /// waits.
     pub(crate) const IN_VAIN: u64 = 104;
-    /// All records before it are kept elsewhere. The tail follows it.
+    /// All records before this position are kept elsewhere. The tail follows it.
     pub(crate) const KEPT: u64 = 128;
     pub(crate) const DATA: u64 = 192;
 }
 
-/// The table of records that were passed before they were finished, or before they had begun. An entry is the position where
-/// the record ends, and its claim: the place of its owner's token, shifted by 16 bits, and how long it is, in units
-/// of 8 bytes. An entry is replaced once its owner's token is gone; those after the first empty one are empty.
+/// The table of records that were passed before they were finished, or before they had begun. An entry is the position where the
+/// record ends, and its claim: the place of its owner's token, shifted by 16 bits, and its length in units of 8 bytes. An entry
+/// is replaced once its owner's token is gone; those after the first empty one are empty.
 pub(crate) mod unfinished {
     pub(crate) const ENTRY: u64 = 16;
-    /// As many records of one ring may be unfinished at once, while its head goes around.
+    /// How many records of one ring may be unfinished at a time, while its head goes around.
     pub(crate) const ENTRIES: u64 = 256;
     pub(crate) const CLAIM: u64 = 8;
-    /// The bits of a claim that say how long the record is.
+    /// The bits of a claim for the length of the record.
     pub(crate) const SPAN_BITS: u32 = 16;
 }
 
 /// The start of a record; the frame is after it.
 pub(crate) mod record {
-    /// The record's position mixed with the salt once it is whole, and that number inverted until then.
+    /// The record's position mixed with the salt once it is finished, and that number inverted before.
     pub(crate) const STATE: u64 = 0;
-    /// How much of the ring it takes, with this header.
+    /// The number of bytes that it uses in the ring, with this header.
     pub(crate) const RESERVED: u64 = 8;
     /// The length of the frame.
     pub(crate) const LENGTH: u64 = 12;
@@ -179,38 +178,38 @@ pub(crate) mod record {
     pub(crate) const STAMP: u64 = 28;
     pub(crate) const FRAME: u64 = 32;
 
-    /// The state of a record that is kept elsewhere while one before it in its ring is not.
+    /// The state of a record that is copied elsewhere while an earlier one in its ring is not.
     pub(crate) const fn kept(whole: u64) -> u64 {
         whole ^ 0x4b45_5054_4b45_5054
     }
 
-    /// What is before the frame of a record where frames are overwritten: its claim.
+    /// In an overwriting ring, the word before the frame of a record: its claim.
     pub(crate) const OWNER: u64 = FRAME;
     pub(crate) const OWNER_BYTES: u64 = 8;
 
-    /// What is before the frame of a record in the hold: the ring that it came from, counted from 1, or 0, and
-    /// [`STEP`]; then its position there.
+    /// The two words before the frame of a record in the hold. The first is the ring that it came from, counted from 1, or 0, and
+    /// [`STEP`]; the second is its position there.
     pub(crate) const ORIGIN: u64 = 16;
     pub(crate) const STEP: u64 = 1 << 32;
 }
 
-/// What happens to a frame for which its ring has no room.
+/// The treatment of a frame for which its ring has no space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum WhenFull {
     /// It is lost and counted, and the run ends.
     Stop = 0,
-    /// The pad waits until the reader has made room. Where the reader does not come within two seconds, frames are lost
-    /// and counted until it does.
+    /// The pad waits until the reader has freed space. If the reader does not come within two seconds, frames are lost and
+    /// counted until it does.
     Wait = 1,
-    /// The oldest frames make room, and are counted; one that is not finished is stepped over.
+    /// The oldest frames are overwritten, and counted; an unfinished one is stepped over.
     Overwrite = 2,
     /// As `Overwrite`, but while the oldest frame is finished the pad waits for the reader first, for two seconds at most.
     WaitThenOverwrite = 3,
 }
 
 impl WhenFull {
-    /// Whether the oldest frames make room at last.
+    /// Whether the oldest frames are overwritten in the end.
     #[must_use]
     pub const fn overwrites(self) -> bool {
         matches!(self, Self::Overwrite | Self::WaitThenOverwrite)
@@ -220,7 +219,7 @@ impl WhenFull {
 /// How large the shared memory's parts are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedSizes {
-    /// How many cpus there may be, those that are not there yet included; a ring each.
+    /// The number of possible cpus, including those that are offline; one ring each.
     pub cpus: u32,
     /// How many bytes of records a ring holds. Rounded up to a power of two, at most 1 GiB.
     pub ring_bytes: u64,
@@ -230,12 +229,12 @@ pub struct SharedSizes {
     pub tracepoints: u32,
     /// How many trace state variables that are no builtin ones.
     pub variables: u32,
-    /// How many bytes the hold has, where the tracer puts frames that must wait for others: 0, or 4096 at least. Rounded up
-    /// to a power of two, at most 1 GiB.
+    /// The size of the hold in bytes, where the tracer puts frames that must wait for others: 0, or 4096 at least. Rounded up to
+    /// a power of two, at most 1 GiB.
     pub hold_bytes: u64,
-    /// How many bytes the tables of aggregates have: 0 where nothing is counted, or the calls that are measured have slots besides.
+    /// The bytes for the tables of aggregates: 0 where nothing is counted. The slots of measured calls come in addition.
     pub count_bytes: u64,
-    /// What happens when a ring is full.
+    /// The treatment of a full ring.
     pub when_full: WhenFull,
 }
 
@@ -268,11 +267,11 @@ pub enum LayoutError {
     Foreign,
 }
 
-/// Where everything is in the shared memory, as offsets from its start in bytes.
+/// The layout of the shared memory, as offsets from its start in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedLayout {
     pub(crate) sizes: SharedSizes,
-    /// A number of the run, so that what is in a ring from before is not taken for a record.
+    /// A number of the run, so that old content of a ring is not taken for a record.
     pub(crate) salt: u64,
     pub(crate) tracepoints: u64,
     pub(crate) variables: u64,
@@ -282,7 +281,8 @@ pub struct SharedLayout {
     dropped: u64,
     /// Where a ring's table of unfinished records begins, from its start.
     unfinished: u64,
-    /// Where a ring counts, from its start, the hits of each tracepoint that were skipped, and beside that the ticks that its hits have cost.
+    /// The offset in a ring of the counts of skipped hits for each tracepoint, each followed by the ticks that its hits have
+    /// cost.
     skipped: u64,
     hold: u64,
     /// Where the slots of calls begin, and the tables of aggregates after them.
@@ -305,7 +305,7 @@ impl SharedLayout {
         if sizes.hold_bytes != 0 && !(4096..=1 << 30).contains(&sizes.hold_bytes) {
             return Err(LayoutError::Hold(sizes.hold_bytes));
         }
-        // A mask then says the ring of a cpu, and the place of a position.
+        // Powers of two: a mask then gives the ring of a cpu, and the place of a position.
         sizes.hold_bytes = match sizes.hold_bytes {
             0 => 0,
             bytes => bytes.next_power_of_two(),
@@ -369,7 +369,7 @@ impl SharedLayout {
         self.total
     }
 
-    /// How much of it, from the start, is used by every run. What follows is used when frames have to wait.
+    /// The part, from the start, that every run uses. The rest is used when frames have to wait.
     #[must_use]
     pub const fn busy(&self) -> u64 {
         self.hold
@@ -397,9 +397,9 @@ impl SharedLayout {
         self.sizes
     }
 
-    /// Where the 32-bit robust futex of the tracer is. Pads take the tracer for gone while it is 0 or has
-    /// `FUTEX_OWNER_DIED` set: they then touch no memory of the program that could be unreadable. The kernel's list of
-    /// robust futexes goes through the word 32 bytes after it, and the C library writes 24 bytes after it.
+    /// The offset of the tracer's 32-bit robust futex. For pads the tracer is dead while it is 0 or has `FUTEX_OWNER_DIED` set:
+    /// then they touch no memory of the program that could be unreadable. The kernel's list of robust futexes uses the word 32
+    /// bytes after it, and the C library writes 24 bytes after it.
     #[must_use]
     pub const fn owner(&self) -> u64 {
         header::OWNER
@@ -441,7 +441,7 @@ impl SharedLayout {
         (self.unfinished, self.unfinished + length)
     }
 
-    /// How much of a record is before its frame, in the rings of the cpus.
+    /// How many bytes of a record are before its frame, in the rings of the cpus.
     pub(crate) const fn header_bytes(&self) -> u64 {
         header_bytes(self.sizes.when_full)
     }
@@ -459,8 +459,8 @@ const fn header_bytes(when_full: WhenFull) -> u64 {
     }
 }
 
-/// The position after a record of `length` bytes at `position`, in a ring of so many bytes. A record that reaches the end of
-/// the ring ends there, as far as positions go: the next one starts at the ring's start.
+/// The position after a record of `length` bytes at `position`, in a ring of this many bytes. A record that reaches the end of
+/// the ring ends there in terms of positions: the next one starts at the ring's start.
 pub(crate) const fn behind(bytes: u64, position: u64, length: u64) -> u64 {
     let mask = bytes - 1;
     if (position & mask) + length >= bytes {
@@ -470,7 +470,7 @@ pub(crate) const fn behind(bytes: u64, position: u64, length: u64) -> u64 {
     }
 }
 
-/// The longest record in a hold of so many bytes.
+/// The longest record in a hold of this many bytes.
 pub(crate) const fn longest_held(bytes: u64) -> u64 {
     bytes / 4
 }

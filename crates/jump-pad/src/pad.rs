@@ -1,4 +1,4 @@
-//! What a pad is made from, and what it is.
+//! The input from which a pad is made, and the result.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::layout::SharedLayout;
 pub struct PadTracepoint<'t> {
     /// Its block in the shared memory; each location of a tracepoint has its own.
     pub index: u32,
-    /// What it does. Whether it is enabled is asked of the shared memory at every hit.
+    /// Its definition. Whether it is enabled is read from the shared memory at every hit.
     pub definition: &'t TracepointDefinition,
     /// The tables of its aggregates, in their order.
     pub tables: &'t [CountTable],
-    /// The registers that its frames keep, where that is not a whole register block.
+    /// The registers that its frames keep, if that is not a whole register block.
     pub kept: Option<KeptSet<'t>>,
-    /// How often it may make frames; `None` where there is no limit.
+    /// The limit of its frames; `None` without one.
     pub rate: Option<PadRate>,
 }
 
@@ -30,11 +30,11 @@ pub struct PadTracepoint<'t> {
 pub struct PadRate {
     /// The rate, by the counter.
     pub pace: Pace,
-    /// The block that says when the next frame is due. All locations of a tracepoint have the same one.
+    /// The block with the time when the next frame is due. All locations of a tracepoint have the same one.
     pub block: u32,
 }
 
-/// Where a trace state variable is kept.
+/// The place of a trace state variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PadVariable {
     /// In this slot of the shared memory.
@@ -45,33 +45,33 @@ pub enum PadVariable {
     Thread,
     /// The cpu that it was on.
     Cpu,
-    /// How long the call took that ends, in nanoseconds.
+    /// The duration of the ending call, in nanoseconds.
     Duration,
 }
 
-/// What the machine can do.
+/// The features of the machine that pads use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
-    /// `rdpid` is there.
+    /// The machine has `rdpid`.
     pub rdpid: bool,
-    /// `rdfsbase` is there, and the kernel allows it (bit 1 of `AT_HWCAP2`).
+    /// The machine has `rdfsbase`, and the kernel allows it (bit 1 of `AT_HWCAP2`).
     pub fsgsbase: bool,
-    /// `xgetbv` says which state is in use (leaf 0xd of `cpuid`, subleaf 1, bit 2 of `eax`).
+    /// `xgetbv` reports which state is in use (leaf 0xd of `cpuid`, subleaf 1, bit 2 of `eax`).
     pub xgetbv1: bool,
-    /// `cmpxchg16b` is there.
+    /// The machine has `cmpxchg16b`.
     pub cmpxchg16b: bool,
-    /// The upper halves of `ymm` registers are there.
+    /// The machine has the upper halves of `ymm` registers.
     pub avx: bool,
-    /// `zmm`, `xmm16` and on, and mask registers are there (`avx512f`, `avx512vl` and `avx512bw`).
+    /// The machine has `zmm`, `xmm16` and on, and mask registers (`avx512f`, `avx512vl` and `avx512bw`).
     pub avx512: bool,
 }
 
-/// What all pads of a run have in common.
+/// The common options of a run's pads.
 #[derive(Clone, Copy, Debug)]
 pub struct PadOptions<'o> {
     /// The shared memory.
     pub layout: &'o SharedLayout,
-    /// Where the program has it mapped.
+    /// Its address in the program.
     pub shared: Address,
     /// The registers of a register block.
     pub registers: X86Registers,
@@ -84,9 +84,9 @@ pub struct PadOptions<'o> {
     pub variables: &'o BTreeMap<VariableNumber, PadVariable>,
     /// How many bytes of the program's stack a hit may use, its red zone included.
     pub stack_limit: u32,
-    /// Whether pads can go on without a tracer, if [`crate::Orphaned::GoOn`] says so at that time. It takes as much code again.
+    /// Whether pads can go on without a tracer, if [`crate::Orphaned::GoOn`] is set at that time. It doubles the code.
     pub goes_on: bool,
-    /// What the machine can do.
+    /// The features of the machine.
     pub features: Features,
     /// Whether hits are charged to the budget of their cpu ([`crate::Shared::set_budget`]), which may have no room for a frame.
     pub has_budget: bool,
@@ -95,22 +95,22 @@ pub struct PadOptions<'o> {
 /// Machine code for one address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pad {
-    /// The code, to be entered at its first byte with all registers as they are at the tracepoint. After its last
-    /// byte all registers, flags and the stack are so again: there the displaced instructions go, and the way back.
+    /// The code, which is entered at its first byte with all registers as at the tracepoint. After its last byte all registers,
+    /// flags and the stack are restored: there the displaced instructions and the jump back are placed.
     pub code: Vec<u8>,
-    /// Where it may fault, by rising offsets.
+    /// The instructions that may fault, by rising offsets.
     pub faults: Vec<Fault>,
     /// How many bytes of the program's stack it uses, the red zone included; where register blocks are collected, 528
     /// more while the program's x87 unit is in use.
     pub stack: u32,
-    /// What a hit of each tracepoint costs at most, in their order.
+    /// The most that a hit of each tracepoint costs, in their order.
     pub costs: Vec<HitCost>,
-    /// What [`crate::PadError::site`] means.
+    /// The meanings of [`crate::PadError::site`].
     pub(crate) sites: Vec<ErrorSite>,
 }
 
 impl Pad {
-    /// Where a thread whose instruction at this offset in the code faulted is to go on.
+    /// Where a thread continues whose instruction at this offset in the code faulted.
     #[must_use]
     pub fn resume(&self, at: u32) -> Option<u32> {
         let index = self.faults.binary_search_by_key(&at, |fault| fault.at);
@@ -120,7 +120,7 @@ impl Pad {
             .map(|fault| fault.resume)
     }
 
-    /// What happened at an error's place, in the words of the trap mechanism.
+    /// The text of an error, in the words of the trap mechanism.
     #[must_use]
     pub fn error_text(&self, error: &crate::PadError) -> Option<String> {
         self.sites
@@ -205,7 +205,7 @@ pub enum CannotCompile {
     /// An expression that prints.
     #[error("the agent expression prints")]
     Prints,
-    /// A register whose value takes the tracer.
+    /// A register whose value only the tracer can read.
     #[error("the value of register {0} needs a trap")]
     Register(RegisterNumber),
     /// A variable that has no place in the shared memory.
@@ -225,9 +225,9 @@ pub enum CannotCompile {
     /// An expression that would need too much of the program's stack.
     #[error("the pad would use {needed} bytes of the program's stack, {limit} are allowed")]
     Stack {
-        /// What it would use.
+        /// The bytes that it would use.
         needed: u32,
-        /// What it may use.
+        /// The bytes that it may use.
         limit: u32,
     },
     /// No table for an aggregate, or no slots for calls.
@@ -239,7 +239,7 @@ pub enum CannotCompile {
     /// A tracepoint without a block in the shared memory.
     #[error("tracepoint block {0} is not in the shared memory")]
     Block(u32),
-    /// A number that no frame can tell.
+    /// A number that does not fit in a frame.
     #[error("tracepoint number {0} cannot stand in a trace frame")]
     Number(i32),
     /// A processor that cannot exchange 16 bytes at once: none after the first that had 64 bits.

@@ -1,4 +1,4 @@
-//! The pads of a trace run: what an experiment compiles tracepoints with, and takes their frames from.
+//! The pads of a trace run, which compile an experiment's tracepoints and return their frames.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::pad::{Features, Pad, PadOptions, PadRate, PadTracepoint, PadVariable}
 use crate::ring::{Drained, RingReader, TimedFrame};
 use crate::shared::{PadCounts, PadStop, Shared};
 
-/// How many tracepoint locations may come during a run, beside those there are at its start.
+/// How many tracepoint locations may be added during a run, besides those at its start.
 const SPARE_TRACEPOINTS: u32 = 4096;
 /// How many variables may.
 const SPARE_VARIABLES: u32 = 256;
@@ -36,39 +36,39 @@ const ALL_RINGS: u64 = 1 << 30;
 /// The most bytes of a ring, and the least.
 const LARGEST_RING: u64 = 8 << 20;
 const SMALLEST_RING: u64 = 4 << 20;
-/// How many bytes of frames may wait for others outside of their rings: the first of these for which the program may map memory,
-/// which is none until it is used.
+/// How many bytes of frames may wait for others outside of their rings: the first of these that the program can map. Memory is
+/// only used when frames are in it.
 const HOLDS: [u64; 2] = [256 << 20, 4 << 20];
 /// The longest frame that a pad makes, in bytes.
 const LONGEST_FRAME: u64 = 65_535;
-/// How much of the program's stack a hit may use, in bytes.
+/// The most bytes of the program's stack that a hit may use.
 const STACK_LIMIT: u32 = 4096;
-/// How many bytes the tables of aggregates have, where something is counted. What is not used takes no memory.
+/// The bytes for the tables of aggregates, where something is counted. Unused pages take no memory.
 const COUNT_BYTES: u64 = 64 << 20;
-/// How long rings that drop their oldest frames may be left alone: taking frames that others would soon replace costs
-/// the program the cpu, and only a thread that died inside a pad needs it before the end.
+/// How long the reader may leave overwriting rings alone. To take frames that others would soon replace costs cpu time. Before
+/// the end of the run it is needed only when a thread has died inside a pad.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
 
 /// Memory that the program and its tracer share, set up for pads.
 pub struct PadMemory {
     /// The tracer's view.
     pub shared: Shared,
-    /// Where the program has it.
+    /// Its address in the program.
     pub address: Address,
     /// The registers of a register block.
     pub registers: X86Registers,
-    /// What the machine can do.
+    /// The features of the machine.
     pub features: Features,
-    /// What the target knows of it meanwhile.
+    /// The target's reports for pads.
     pub news: Arc<PadNews>,
-    /// What keeps the memory there; dropped last.
+    /// The value that keeps the memory mapped; dropped last.
     pub keeper: Box<dyn fmt::Debug>,
 }
 
-/// What a target says about memory for pads.
+/// Reports of a target about memory for pads.
 #[derive(Debug, Default)]
 pub struct PadNews {
-    /// The program has lost it, by becoming another program, say.
+    /// The program does not have it any more: it has called exec, for example.
     pub gone: AtomicBool,
     /// Hits without a frame, because the program's stack was at its end.
     pub without_stack: AtomicU64,
@@ -87,14 +87,14 @@ impl fmt::Debug for PadMemory {
 pub struct JumpPads {
     memory: Rc<PadMemory>,
     reader: RingReader,
-    /// The block of each tracepoint: its place here. Tracepoints by trap have one too, so that their frames are known.
+    /// The block of each tracepoint: its index here. Tracepoints by trap have one too, to identify their frames.
     blocks: Vec<TracepointKey>,
     block_of: HashMap<TracepointKey, u32>,
-    /// What was known of each when it was last looked.
+    /// The counts of each at the last reading.
     known: Vec<WithoutFrame>,
     /// Whether hits are charged to the budgets of their cpus.
     has_budget: bool,
-    /// The block that says when the next frame of a tracepoint with a rate is due: that of one of its locations.
+    /// The block with the time of the next frame of a tracepoint with a rate: that of one of its locations.
     due_in: HashMap<TracepointNumber, u32>,
     slots: HashMap<VariableNumber, u32>,
     code: HashMap<Address, Pad>,
@@ -109,11 +109,11 @@ pub struct JumpPads {
 }
 
 impl JumpPads {
-    /// Sets up pads in memory that a target shares with the program. Where the program may not map as much as is wished for,
-    /// there is less room for frames that wait.
+    /// Sets up pads in memory that a target shares with the program. If the program may not map as much as requested, there is
+    /// less space for frames that wait.
     ///
     /// # Errors
-    /// Why there is no such memory, in words for the user.
+    /// Why there is no such memory, as a message for the user.
     pub fn set_up(
         needs: &PadNeeds,
         mut share: impl FnMut(SharedLayout) -> Result<PadMemory, String>,
@@ -176,7 +176,7 @@ impl JumpPads {
         }
     }
 
-    /// The table of an aggregate, which all locations of the tracepoint share. None where there is no room for another one.
+    /// The table of an aggregate, which all locations of the tracepoint share. `None` if there is no space for another one.
     fn table(&mut self, number: TracepointNumber, counted: &Counted) -> Option<CountTable> {
         let known = self
             .tables
@@ -229,7 +229,7 @@ impl JumpPads {
             let block = usize::try_from(frame.tracepoint).ok();
             let key = block.and_then(|block| blocks.get(block)).copied();
             if !sink.keep(key, frame.step, frame.bytes) {
-                // What is not so long might still find room, another tracepoint's frame of the same stop among it.
+                // A shorter frame might still find space, even another tracepoint's frame of the same stop.
                 *ended = Some(frame.time.saturating_sub(1));
                 return;
             }
@@ -364,7 +364,7 @@ impl Pads for JumpPads {
             let counts = shared.counts(block);
             let now = WithoutFrame {
                 lost: counts.dropped + counts.lost,
-                // To ask takes a look at every ring.
+                // Reading them means to read every ring.
                 skipped: match self.has_budget || self.due_in.contains_key(&key.0) {
                     true => shared.skipped(block),
                     false => 0,
@@ -596,7 +596,7 @@ fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
     let cpus = cpus();
     let size = needs.buffer.unwrap_or(u64::MAX);
     let most = (ALL_RINGS / u64::from(cpus.next_power_of_two())).min(LARGEST_RING);
-    // Records take more room than frames.
+    // Records take more space than frames.
     let ring_bytes = size
         .saturating_mul(2)
         .clamp(SMALLEST_RING.min(most), most)

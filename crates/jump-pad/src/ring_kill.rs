@@ -1,7 +1,7 @@
-//! A reader that is killed before any of its instructions: the file and what another reader finds have each frame once.
+//! A reader that is killed before any of its instructions: the file and the results of another reader have each frame once.
 //!
-//! The reader is the real one. All that it writes goes through a memory that takes no more writes after so many, as if the
-//! process had ended there; so does the file.
+//! The reader is the real one. All its writes go through a memory that takes no more writes after a limit, as if the process had
+//! ended there; so does the file.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ const PATIENCE: u64 = 1_000_000;
 /// Something that happens.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A pad reserves a record of a frame of so many words; it reads the clock later or at once.
+    /// A pad reserves a record of a frame of this many words; it reads the clock later or at once.
     Begin { cpu: u32, words: usize },
-    /// One of the pads that are inside makes its record whole.
+    /// One of the current pads finishes its record.
     Commit(prop::sample::Index),
-    /// One of them is left for good.
+    /// One of them is abandoned.
     Leave(prop::sample::Index),
     /// A thread stops and collects.
     Stop { words: usize },
@@ -215,7 +215,7 @@ impl RingMemory for World {
     }
 }
 
-/// A frame of so many words with a name.
+/// A frame of this many words with a name.
 pub(crate) fn frame(name: u64, words: usize) -> Vec<u8> {
     let mut frame = vec![0; 8 + 8 * words];
     frame[0] = 1;
@@ -236,8 +236,8 @@ struct Inside {
     words: usize,
 }
 
-/// Goes through the steps until the reader is killed, and has another one read what is left. Gives how many writes the
-/// first one has made.
+/// Executes the steps until the reader is killed, and lets another one read the rest. Returns how many writes the first one has
+/// made.
 fn run(steps: &[Step], when_full: WhenFull, lives_for: u64) -> u64 {
     let world = World::new(when_full, lives_for);
     let mut reader = world.reader();

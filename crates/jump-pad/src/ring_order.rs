@@ -1,5 +1,5 @@
-//! Frames of pads and of stopped threads come out in the order of the clock, whenever the reader looks: also where a pad has
-//! read the clock before anything of its record can be seen.
+//! Frames of pads and of stopped threads come out in the order of the clock, at any time of reading. That holds also where a pad
+//! has read the clock before its record is visible.
 
 use proptest::prelude::*;
 
@@ -11,9 +11,9 @@ use tracewire_experiment::Writers;
 /// Something that happens, in this order.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A pad reserves a record. It has read the clock so much before.
+    /// A pad reserves a record. It has read the clock this many ticks before.
     Begin { cpu: u32, ahead: u64 },
-    /// One of the pads that are inside makes its record whole.
+    /// One of the current pads finishes its record.
     Commit(prop::sample::Index),
     /// A thread stops beside others that run, and collects.
     Stop,

@@ -1,4 +1,4 @@
-//! The tracer's hand on the memory that it shares with a program's pads.
+//! The tracer's access to the memory that it shares with a program's pads.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -14,16 +14,16 @@ use crate::layout::{
     tracepoint,
 };
 
-/// How long a pad waits for room in a ring.
+/// How long a pad waits for space in a ring.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What pads do when the tracer is gone.
+/// The behaviour of pads when the tracer is dead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Orphaned {
     /// They do nothing.
     Rest = 0,
-    /// They go on. They read memory and learn their thread with system calls, so the program must be one that may make
+    /// They go on. They read memory and their thread's number with system calls, so the program must be permitted
     /// `process_vm_readv` and `gettid`.
     GoOn = 1,
 }
@@ -31,11 +31,11 @@ pub enum Orphaned {
 /// Why pads have stopped collecting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PadStop {
-    /// The tracer said so.
+    /// The tracer has ended it.
     Told,
     /// A ring was full.
     Full,
-    /// The tracepoint of this block has met its pass count.
+    /// The tracepoint of this block has reached its pass count.
     PassCount(u32),
     /// An expression of the tracepoint of this block failed; see [`Shared::error`].
     Error(u32),
@@ -53,20 +53,20 @@ pub(crate) mod stop {
 pub struct PadError {
     /// The block of the tracepoint.
     pub tracepoint: u32,
-    /// The place in its pad; [`crate::Pad::error_text`] says what that means.
+    /// The place in its pad; [`crate::Pad::error_text`] explains it.
     pub site: u64,
-    /// What goes with it.
+    /// The detail of the error.
     pub detail: u64,
     /// When it happened, by the counter.
     pub time: u64,
 }
 
-/// What a tracepoint's block counts.
+/// The counters of a tracepoint's block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PadCounts {
-    /// Hits with a true condition, where the tracepoint has a pass count; those after it was met are counted too.
+    /// Hits with a true condition, if the tracepoint has a pass count; those after it was reached are counted too.
     pub passes: u64,
-    /// Hits whose frames were lost, because a ring had no room in time or because they were too long.
+    /// Hits whose frames were lost, because a ring had no space in time or because they were too long.
     pub lost: u64,
     /// Frames given up for newer ones since the memory was set up.
     pub dropped: u64,
@@ -81,7 +81,7 @@ pub struct PadCounts {
 /// Frames that are in no ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Losses {
-    /// There was no room.
+    /// There was no space.
     pub lost: u64,
     /// Given up for newer ones.
     pub dropped: u64,
@@ -89,7 +89,7 @@ pub struct Losses {
     pub too_long: u64,
 }
 
-/// A place for a frame in the shared memory: the ring, of which the last is the hold, and the position there.
+/// The position of a frame in the shared memory: the ring, of which the last is the hold, and the position in it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Origin {
     pub(crate) ring: u32,
@@ -101,7 +101,7 @@ pub struct Origin {
 pub struct Moving {
     /// Where it is in the memory.
     pub origin: Origin,
-    /// Where it goes in the trace file; `None` if to none, or if that was not said yet.
+    /// Its offset in the trace file; `None` if it goes to none, or if the offset is not known yet.
     pub offset: Option<u64>,
 }
 
@@ -118,7 +118,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Sets up memory of zeros. The first time takes 10 ms, to measure the clock. The tracer's robust futex is to be put at
+    /// Sets up zeroed memory. The first call takes 10 ms, to measure the clock. The tracer's robust futex belongs at
     /// [`SharedLayout::owner`].
     ///
     /// # Safety
@@ -152,10 +152,10 @@ impl Shared {
         shared
     }
 
-    /// Opens memory that [`create`](Self::create) has set up, perhaps in a tracer that is gone.
+    /// Opens memory that [`create`](Self::create) has set up, perhaps in a tracer that is dead.
     ///
     /// # Errors
-    /// When it is not such memory, or not as long as it says.
+    /// When it is not such memory, or shorter than its header says.
     ///
     /// # Safety
     /// `base` is the start of a page of a mapping of `length` bytes that outlives the value and its copies.
@@ -204,7 +204,7 @@ impl Shared {
         Ok(Self { base, layout })
     }
 
-    /// Where everything is.
+    /// The layout.
     #[must_use]
     pub const fn layout(&self) -> &SharedLayout {
         &self.layout
@@ -217,7 +217,7 @@ impl Shared {
         }
     }
 
-    /// Says what pads do when the tracer is gone.
+    /// Sets what pads do when the tracer is dead.
     pub fn set_orphaned(&self, what: Orphaned) {
         self.word32(header::ORPHAN, what as u32);
     }
@@ -256,7 +256,7 @@ impl Shared {
         })
     }
 
-    /// What a tracepoint's block has counted.
+    /// The counters of a tracepoint's block.
     #[must_use]
     pub fn counts(&self, index: u32) -> PadCounts {
         let Some(block) = self.layout.tracepoint(index) else {
@@ -317,8 +317,8 @@ impl Shared {
             .fold(0, u64::saturating_add)
     }
 
-    /// Whether a hit at a counter makes a frame, as the pads decide that which have this block for their tracepoint's rate. `None`
-    /// where there is no such block.
+    /// Whether a hit at a counter makes a frame, by the same rule as in pads that have this block for their tracepoint's rate.
+    /// `None` if there is no such block.
     #[must_use]
     pub fn admit(&self, index: u32, pace: Pace, counter: u64) -> Option<bool> {
         let block = self.layout.tracepoint(index)?;
@@ -329,12 +329,13 @@ impl Shared {
         Some(admitted.is_ok())
     }
 
-    /// Has pads that were made for it charge what hits cost to the budget of their cpu. It takes `factor` times as long to pay for a
-    /// cost, in units of [`tracewire_experiment::Budget::FACTOR_BITS`]. A cpu that is behind by more than `slack` makes no frames.
+    /// Makes pads that support it charge the cost of hits to the budget of their cpu. Paying for a cost takes `factor` times as
+    /// long, in units of [`tracewire_experiment::Budget::FACTOR_BITS`]. A cpu that is behind by more than `slack` makes no
+    /// frames.
     pub fn set_budget(&self, factor: u64, slack: Duration) {
         self.store(header::BUDGET_SLACK, self.rate().ticks(slack));
         self.store(header::BUDGET_FACTOR, factor);
-        // What was before is paid for.
+        // Everything before is paid for.
         self.behind(clock::counter());
     }
 
@@ -355,7 +356,7 @@ impl Shared {
         }
     }
 
-    /// How far the cpu is behind at a counter that is behind most. One that is not keeps nothing for later.
+    /// How far the cpu that is behind most is behind at a counter. Unused pay is not kept.
     pub fn behind(&self, counter: u64) -> Duration {
         let behind = (0..self.layout.sizes.cpus).map(|ring| {
             let paid = self.atomic(self.layout.ring(ring) + ring::PAID);
@@ -366,7 +367,7 @@ impl Shared {
         Duration::from_nanos(self.rate().nanoseconds(most))
     }
 
-    /// What the hits of the tracepoint of a block have cost, as far as pads have charged it to a budget.
+    /// The cost of the hits of a block's tracepoint, as far as pads have charged it to a budget.
     #[must_use]
     pub fn spent(&self, index: u32) -> Duration {
         let Some(spent) = self.layout.spent(index) else {
@@ -378,7 +379,7 @@ impl Shared {
         Duration::from_nanos(self.rate().nanoseconds(ticks))
     }
 
-    /// Sets a tracepoint's counts back to zero, but for those of frames that were given up or lost.
+    /// Resets a tracepoint's counts to zero, except for those of frames that were given up or lost.
     pub fn reset_counts(&self, index: u32) {
         if let Some(block) = self.layout.tracepoint(index) {
             for field in [
@@ -400,7 +401,7 @@ impl Shared {
             .map(|at| self.load(at).cast_signed())
     }
 
-    /// Gives a trace state variable a value.
+    /// Sets a trace state variable.
     pub fn set_variable(&self, slot: u32, value: i64) {
         if let Some(at) = self.layout.variable(slot) {
             self.store(at, value.cast_unsigned());
@@ -426,14 +427,14 @@ impl Shared {
         losses
     }
 
-    /// The frame that [`crate::RingReader`] gives out at this moment goes to this place of the trace file. To be called before it
-    /// is written: so a rescue after a killed tracer knows where to look whether it was.
+    /// Records the place in the trace file of the frame that [`crate::RingReader`] gives out at this moment. Call it before the
+    /// frame is written: a rescue after a killed tracer then checks whether it was.
     pub fn goes_to(&self, offset: u64) {
         self.store(header::MOVE_OFFSET, offset);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The frame whose move out of the memory a killed tracer had begun; it may have been the last it has moved.
+    /// The frame that a killed tracer was about to move out of the memory; it may have been the last one that it moved.
     #[must_use]
     pub fn moving(&self) -> Option<Moving> {
         let number = self.load(header::MOVING);
@@ -447,8 +448,8 @@ impl Shared {
         })
     }
 
-    /// How many frames a killed tracer has moved out of the memory, into its file or its own memory. `moved` is whether it
-    /// has done so with the one that [`moving`](Self::moving) names.
+    /// How many frames a killed tracer has moved out of the memory, into its file or its own memory. `moved` says whether that
+    /// includes the frame that [`moving`](Self::moving) returns.
     #[must_use]
     pub fn moved(&self, moved: bool) -> u64 {
         match self.load(header::MOVING) {
@@ -457,7 +458,7 @@ impl Shared {
         }
     }
 
-    /// Where in this memory, from its start, there are frames outside of rings: in two parts, of which one may be empty.
+    /// The ranges of this memory, from its start, with frames outside of rings: two parts, of which one may be empty.
     #[must_use]
     pub fn in_hold(&self) -> [Range<u64>; 2] {
         let Some(start) = self.layout.hold() else {
@@ -478,24 +479,24 @@ impl Shared {
         [start..data + (head & (bytes - 1)), first..all.end]
     }
 
-    /// Tells a tracer that comes later of hits without a frame that no ring counts: those begun and never finished, and those
-    /// for which a thread had no stack left.
+    /// Stores for a later tracer the number of hits without a frame that no ring counts: those begun and never finished, and
+    /// those for which a thread had no stack left.
     pub fn tell_losses(&self, torn: u64, without_stack: u64) {
         self.store(header::TORN, torn);
         self.store(header::WITHOUT_STACK, without_stack);
     }
 
-    /// What [`tell_losses`](Self::tell_losses) has told.
+    /// The numbers that [`tell_losses`](Self::tell_losses) has stored.
     #[must_use]
     pub fn told_losses(&self) -> (u64, u64) {
         (self.load(header::TORN), self.load(header::WITHOUT_STACK))
     }
 
-    /// Tells the pads which thread has this `fs` base. To be called for a new thread before it runs, unless its base is
-    /// that of the thread that made it: it then still has to get one of its own, and until then counts as the other.
+    /// Enters the thread of an `fs` base for the pads. Call it for a new thread before it runs, unless its base is that of the
+    /// thread that made it. Such a thread still has to get its own base, and until then counts as the other.
     pub fn set_thread(&self, fs_base: u64, thread: ThreadId) {
         if fs_base == 0 {
-            // Not a base of its own.
+            // The thread has no base yet.
             return;
         }
         let first = hash(fs_base);
@@ -512,8 +513,8 @@ impl Shared {
         }
     }
 
-    /// Tells the pads the only thread of the program, or that there are more. It is the thread of every hit whose `fs` base
-    /// they do not know: a program sets the base of its first thread by itself.
+    /// Sets the only thread of the program for the pads, or that there are several. It is the thread of every hit with an unknown
+    /// `fs` base: a program sets the base of its first thread itself.
     pub fn set_sole_thread(&self, thread: Option<ThreadId>) {
         self.store(
             header::SOLE_THREAD,
@@ -526,14 +527,14 @@ impl Shared {
         for slot in 0..threads::SLOTS {
             let at = threads::START + slot * threads::SLOT;
             if self.load(at + 8) == u64::from(thread.0) {
-                // An empty slot ends no search, so that others stay found.
+                // An empty slot does not end a search, so that other entries are still found.
                 self.store(at, 0);
                 self.store(at + 8, 0);
             }
         }
     }
 
-    /// Follows the time of day; to be called from time to time, at every reading of the rings for instance.
+    /// Follows the time of day. Call it periodically, for instance at every reading of the rings.
     pub fn keep_time(&self) {
         let (counter, microseconds) = clock::now();
         self.store(header::CLOCK_SEEN, counter);
@@ -549,14 +550,15 @@ impl Shared {
         self.load(header::CLOCK_START).wrapping_add(since)
     }
 
-    /// As [`microseconds`](Self::microseconds), and the fraction of a microsecond that is left.
+    /// As [`microseconds`](Self::microseconds), and the remaining fraction of a microsecond.
     #[must_use]
     pub fn exact_time(&self, counter: u64) -> (u64, u64) {
         let (since, fraction) = self.rate().parts_since_base(counter);
         (self.load(header::CLOCK_START).wrapping_add(since), fraction)
     }
 
-    /// A sum and a count that change at once. The count only rises: where it is the same before and after, the sum is of the same moment.
+    /// A sum and a count that change together. The count only rises: if it is the same before and after, the sum is of the same
+    /// moment.
     pub(crate) fn sum_and_count(&self, at: u64) -> (u64, u64) {
         let (sum, count) = (self.atomic(at), self.atomic(at + 8));
         loop {
@@ -601,7 +603,7 @@ impl Shared {
     }
 }
 
-/// Where the search for a thread begins.
+/// The start of the search for a thread.
 pub(crate) const fn hash(fs_base: u64) -> u64 {
     fs_base.wrapping_mul(threads::FACTOR) >> (64 - threads::BITS)
 }
@@ -646,7 +648,7 @@ impl crate::ring::RingMemory for Shared {
         if at.saturating_add(bytes.len() as u64) > self.layout.size() {
             return;
         }
-        // SAFETY: the bytes lie in the mapping, in the hold, which pads do not know and no reader in this process reads.
+        // SAFETY: the bytes are in the mapping, in the hold, which pads do not use and no reader in this process reads.
         unsafe {
             let to = self.base.as_ptr().add(at as usize);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());

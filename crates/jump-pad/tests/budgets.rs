@@ -1,4 +1,4 @@
-//! Pads of a run with a budget: what they keep and what they skip is all there was, and what hits cost is charged.
+//! Pads of a run with a budget: kept and skipped hits are all that there were, and their cost is charged.
 
 #[path = "support/machine.rs"]
 mod machine;
@@ -15,7 +15,7 @@ use tracewire_jump_pad::{PadRate, PadStop, WhenFull, counter};
 
 /// Costs are paid for at once.
 const RICH: u64 = 0;
-/// What one frame costs is paid for in hours.
+/// The cost of one frame is paid for in hours.
 const POOR: u64 = 1 << 50;
 
 fn setting(when_full: WhenFull, cpus: u32, factor: u64) -> Setting {
@@ -31,7 +31,7 @@ fn a_pad_keeps_what_it_may_and_leaves_the_program_as_it_was() {
     let mut machine = Machine::new();
     let data = Memory::new(1);
     for when_full in WHEN_FULL {
-        // All cpus share a ring, so that it does not matter where the test runs.
+        // All cpus share a ring, so that the test's cpu does not matter.
         for (factor, kept) in [(RICH, 100), (POOR, 1)] {
             let setting = setting(when_full, 1, factor);
             let pad = setting
@@ -48,7 +48,7 @@ fn a_pad_keeps_what_it_may_and_leaves_the_program_as_it_was() {
     }
 }
 
-/// What hits cost is known of each tracepoint, of those whose condition is false too, and delays the next frames.
+/// The cost of hits is recorded for each tracepoint, also with a false condition, and delays the next frames.
 #[test]
 fn all_hits_are_charged() {
     let mut machine = Machine::new();
@@ -88,7 +88,7 @@ fn all_hits_are_charged() {
     }
 }
 
-/// What the tracer has done is charged to all cpus, and holds frames up.
+/// The tracer's work is charged to all cpus, and delays frames.
 #[test]
 fn the_cost_of_stops_is_charged_too() {
     let mut machine = Machine::new();
@@ -102,7 +102,7 @@ fn the_cost_of_stops_is_charged_too() {
     assert_eq!((setting.frames(), setting.shared.skipped(0)), (0, 10));
 }
 
-/// A hit that the budget skips takes nothing from a rate. It counts for the pass count.
+/// A hit that the budget skips does not count for a rate. It counts for the pass count.
 #[test]
 fn a_budget_comes_before_a_rate() {
     let mut machine = Machine::new();
@@ -127,7 +127,7 @@ fn a_budget_comes_before_a_rate() {
     assert_eq!(setting.shared.admit(1, pace, counter()), Some(false));
 }
 
-/// Threads on all cpus: no hit is forgotten, whatever the budget has room for.
+/// Threads on all cpus: every hit is kept or counted as skipped, however small the budget is.
 #[test]
 fn all_hits_of_all_threads_are_kept_or_skipped() {
     const THREADS: u64 = 8;

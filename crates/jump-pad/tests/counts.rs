@@ -1,4 +1,4 @@
-//! Aggregates of one pad in eight threads, with signals that hit it again while it works, and a reader that looks meanwhile.
+//! Aggregates of one pad in eight threads, with signals that hit it again while it works, and a reader meanwhile.
 
 #[path = "support/machine.rs"]
 mod machine;
@@ -54,7 +54,7 @@ fn counted(index: u16, function: AggregateFunction) -> Counted {
     }
 }
 
-/// How many hits of a key there were and what their sum is, by each aggregate that knows it. Nothing may be half of a hit.
+/// How many hits of a key there were and their sum, by each aggregate that has it. No hit may be half counted.
 fn check(tables: &[(Counted, AggregateTable)], is_over: bool) -> BTreeMap<u64, u64> {
     let mut hits = BTreeMap::new();
     for (counted, table) in tables {
@@ -133,9 +133,9 @@ fn no_hit_is_lost_and_none_is_read_by_halves() {
     let pad = setting.compile(&[definition]).unwrap();
     let hit = callable(&code, 0, &pad);
     PAD.store(hit as *mut (), Ordering::Release);
-    // SAFETY: the pad keeps all registers, whatever they are.
+    // SAFETY: the pad preserves all registers.
     let hit: Hit = unsafe { std::mem::transmute(hit) };
-    // SAFETY: the handler touches nothing but atomics.
+    // SAFETY: the handler touches only atomics.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = again as *const () as usize;
@@ -167,7 +167,7 @@ fn no_hit_is_lost_and_none_is_read_by_halves() {
                     for turn in 0..HITS {
                         hit(turn % KEYS);
                     }
-                    // It is there for signals until all are sent.
+                    // It must get signals until all are sent.
                     while !over.load(Ordering::Relaxed) {
                         std::thread::yield_now();
                     }

@@ -1,4 +1,4 @@
-//! Pads of tracepoints with rates: what they keep and what they skip is all there was, and no more is kept than may be.
+//! Pads of tracepoints with rates: kept and skipped hits are all that there were, and no more are kept than allowed.
 
 #[path = "support/machine.rs"]
 mod machine;
@@ -14,7 +14,7 @@ use tracepoints::{code, expression, pointed_to, tracepoint};
 use tracewire_experiment::{FrameRate, Pace};
 use tracewire_jump_pad::{PadRate, PadStop, WhenFull, counter};
 
-/// Five frames, and the next one when this test is long over.
+/// Five frames; the next one is due long after this test.
 const FIVE: Pace = Pace {
     interval: 1 << 60,
     slack: 4 << 60,
@@ -44,7 +44,7 @@ fn a_pad_keeps_what_it_may_and_leaves_the_program_as_it_was() {
     }
 }
 
-/// A hit that is skipped is a hit: it counts for the pass count, and ends the run where it is the last.
+/// A skipped hit counts for the pass count, and ends the run if it is the last.
 #[test]
 fn skipped_hits_count_for_the_pass_count() {
     let mut machine = Machine::new();
@@ -80,15 +80,15 @@ fn tracepoints_at_one_address_share_what_they_are_told_to_share() {
     }
     let skipped = [0, 1].map(|block| setting.shared.skipped(block));
     assert_eq!((setting.frames(), skipped), (5, [7, 8]));
-    // What is not done for a frame is not done at all.
+    // Without a frame, the actions are not executed either.
     assert_eq!(setting.shared.variable(0), Some(5));
-    // A thread that the tracer has stopped there finds the same.
+    // A thread that the tracer has stopped there gets the same answer.
     assert_eq!(setting.shared.admit(1, FIVE, counter()), Some(false));
     assert_eq!(setting.shared.admit(0, FIVE, counter()), Some(true));
     assert_eq!(setting.shared.admit(99, FIVE, counter()), None);
 }
 
-/// Threads on all cpus, with a rate that skips most hits: no hit is forgotten, and there are no more frames than there may be.
+/// Threads on all cpus, with a rate that skips most hits: no hit is lost, and there are no more frames than allowed.
 #[test]
 fn all_hits_of_all_threads_are_kept_or_skipped() {
     const THREADS: u64 = 8;

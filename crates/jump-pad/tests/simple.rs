@@ -1,4 +1,4 @@
-//! Pads that do what programs of real life ask for.
+//! Pads for tracepoints as in practice.
 
 #[path = "support/machine.rs"]
 mod machine;

@@ -1,4 +1,4 @@
-//! What a pad collects of the machine's state, and that it leaves all of it as it was.
+//! The machine state that a pad collects, and that it leaves all of it unchanged.
 
 #[path = "support/machine.rs"]
 mod machine;
@@ -37,7 +37,7 @@ fn frames(setting: &Setting) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Registers that tell each other apart, the stack pointer a good one.
+/// Registers with distinct values and a valid stack pointer.
 fn set_registers(machine: &mut Machine) {
     let stack = machine.stack.end() - 1024;
     for (number, register) in (0_u64..).zip(&mut machine.state().general) {
@@ -51,7 +51,7 @@ fn set_registers(machine: &mut Machine) {
 fn fill_extended(image: &mut [u8], machine_has: u64) {
     let byte = |at: usize| (at * 7 + at / 256) as u8 | 1;
     for (at, place) in image.iter_mut().enumerate() {
-        // The x87 values and what lies behind the header; not the header, and nothing reserved in it.
+        // The x87 values and the part after the header; not the header, and nothing reserved in it.
         if (32..416).contains(&at) || at >= 576 {
             *place = byte(at);
         }
@@ -76,7 +76,7 @@ fn fill_extended(image: &mut [u8], machine_has: u64) {
     for register in 3..7 {
         image[42 + 16 * register..][..6].fill(0);
     }
-    // The bounds registers and protection keys are none of ours.
+    // The bounds registers and protection keys are not collected.
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn every_register_of_every_set_is_collected_and_kept() {
             machine.load(pad);
             set_registers(&mut machine);
             if in_use {
-                // First an image of what there is, to know what the machine has.
+                // A first image, to see which components the machine has.
                 machine.run();
                 let has = std::arch::x86_64::__cpuid_count(0xd, 0);
                 let state = machine.state();
@@ -133,7 +133,7 @@ fn every_register_of_every_set_is_collected_and_kept() {
     }
 }
 
-/// Flags that change what instructions do, and the exceptions of vector instructions, none of them masked.
+/// Flags that affect instructions, and unmasked exceptions of vector instructions.
 #[test]
 fn a_thread_keeps_its_flags_whatever_they_are() {
     const ALIGNMENT_CHECK: u64 = 1 << 18;
@@ -172,7 +172,7 @@ fn a_thread_keeps_its_flags_whatever_they_are() {
         set_registers(&mut machine);
         machine.state().flags = flags;
         machine.state().wanted.fill(0);
-        // Every exception is unmasked, and none has come about.
+        // Every exception is unmasked, and none has occurred.
         machine.state().wanted[24..28].copy_from_slice(&0_u32.to_le_bytes());
         machine.run_with_extended();
         assert_eq!(machine.state().flags, flags);
@@ -191,7 +191,7 @@ fn a_thread_keeps_its_flags_whatever_they_are() {
 fn a_thread_at_the_end_of_its_stack_goes_on_without_a_frame() {
     let mut machine = Machine::new();
     let stack = Memory::new(3);
-    // SAFETY: the page is ours.
+    // SAFETY: the page belongs to the test.
     unsafe { libc::mprotect(stack.start as *mut _, PAGE, libc::PROT_NONE) };
     let setting = Setting::new(sizes(WhenFull::Stop));
     let definition = tracepoint(1, vec![memory(stack.start + PAGE as u64, 8)]);
@@ -349,7 +349,7 @@ fn frames_are_stamped_with_time_thread_and_cpu() {
     setting.shared.set_thread(base, ThreadId(77));
     machine.run();
     setting.shared.forget_thread(ThreadId(77));
-    // Where the kernel must not be asked, nobody knows.
+    // Where the kernel must not be asked, the thread is unknown.
     setting.shared.set_orphaned(Orphaned::Rest);
     machine.run();
     let after = now();
@@ -381,7 +381,7 @@ fn a_thread_that_must_not_read_the_counter_is_stamped_with_the_last_known_time()
     set_registers(&mut machine);
     let before = setting.shared.microseconds(tracewire_jump_pad::counter());
     setting.shared.keep_time();
-    // SAFETY: nothing but the pad reads the counter meanwhile.
+    // SAFETY: only the pad reads the counter meanwhile.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV), 0);
         machine.run();
@@ -419,7 +419,7 @@ fn a_full_ring_does_as_it_is_told() {
             machine.state().general[3] = data.start + hit;
             machine.run();
         }
-        // A reader that does not come is waited for once, for two seconds, and not at each of the hits.
+        // Hits wait once for two seconds for a reader that does not come, and not at each of them.
         assert!(begun.elapsed() < std::time::Duration::from_secs(20));
         let losses = setting.shared.losses();
         assert_eq!(setting.shared.counts(0).dropped, losses.dropped);
@@ -485,7 +485,7 @@ fn a_frame_that_a_handler_left_is_counted_and_holds_up_nothing() {
         }
         let mut frames = 0;
         let mut waiting = true;
-        // What stands behind it comes once the reader has waited a while, where a frame's length is known.
+        // The records after it come once the reader has waited a while, where a frame's length is known.
         let wanted = if shrinks || when_full.overwrites() {
             1
         } else {

@@ -1,6 +1,6 @@
 //! One pad in many threads at once, with signals that hit it again while it works, and a reader that keeps up.
 //!
-//! `TRACEWIRE_JUMP_PAD_SECONDS` says how long.
+//! `TRACEWIRE_JUMP_PAD_SECONDS` is the duration.
 
 #[path = "support/machine.rs"]
 mod machine;
@@ -35,7 +35,7 @@ fn sizes(when_full: WhenFull) -> SharedSizes {
     }
 }
 
-/// What a thread shows the pad: its number, how many times it has hit, a text that is as long as the count says.
+/// A thread's data for the pad: its number, the number of its hits, a text whose length follows the count.
 #[repr(C)]
 struct Shown {
     thread: u64,
@@ -44,7 +44,7 @@ struct Shown {
 }
 
 thread_local! {
-    /// What a signal handler of the thread shows.
+    /// The data of a thread's signal handler.
     static HANDLER: UnsafeCell<Shown> = const { UnsafeCell::new(Shown { thread: 0, count: 0, text: [0; 64] }) };
 }
 
@@ -71,7 +71,7 @@ type Hit = extern "C" fn(*const Shown);
 
 static PAD: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
-/// Threads that are in no handler count from here on.
+/// Threads outside of handlers count from here on.
 const IN_HANDLER: u64 = 1000;
 
 extern "C" fn again(_: i32) {
@@ -93,7 +93,7 @@ extern "C" fn again(_: i32) {
 }
 
 fn on_signal(signal: i32, handler: extern "C" fn(i32)) {
-    // SAFETY: the handler touches nothing but its thread's own.
+    // SAFETY: the handler touches only its thread's own data.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -102,7 +102,7 @@ fn on_signal(signal: i32, handler: extern "C" fn(i32)) {
     }
 }
 
-/// What was read, and what is wrong with it.
+/// The frames that were read, and what is wrong with them.
 #[derive(Default)]
 struct Seen {
     frames: u64,
@@ -163,7 +163,7 @@ fn stress(when_full: WhenFull, signals: bool) {
     let pad = setting.compile(&[definition]).unwrap();
     let hit = callable(&code, 0, &pad);
     PAD.store(hit as *mut (), Ordering::Release);
-    // SAFETY: the pad keeps all registers, whatever they are.
+    // SAFETY: the pad preserves all registers.
     let hit: Hit = unsafe { std::mem::transmute(hit) };
     if signals {
         on_signal(libc::SIGUSR1, again);
@@ -193,7 +193,7 @@ fn stress(when_full: WhenFull, signals: bool) {
                     shown.next();
                     hit(&shown);
                     if shown.count.is_multiple_of(512) {
-                        // Lets the reader come along on a machine with few cpus.
+                        // Lets the reader run on a machine with few cpus.
                         std::thread::yield_now();
                     }
                 }
@@ -241,7 +241,7 @@ fn stress(when_full: WhenFull, signals: bool) {
     assert_eq!(torn, 0);
     assert_eq!(losses.too_long, 0);
     assert_eq!(seen.frames + losses.lost + losses.dropped, made);
-    // A frame that was stepped over is lost, but its hit has done what hits do.
+    // A frame that was stepped over is lost, but its hit has its other effects.
     let lost_before = match when_full {
         WhenFull::Overwrite | WhenFull::WaitThenOverwrite => 0..=losses.lost,
         WhenFull::Stop | WhenFull::Wait => losses.lost..=losses.lost,
@@ -249,7 +249,7 @@ fn stress(when_full: WhenFull, signals: bool) {
     let counted = shared.variable(0).unwrap().cast_unsigned();
     assert!(lost_before.contains(&(made - counted)), "{counted}");
     if matches!(when_full, WhenFull::Wait | WhenFull::WaitThenOverwrite) {
-        // Nothing is missing but what was counted.
+        // Only counted frames are missing.
         assert!(seen.gaps <= losses.lost + losses.dropped);
     }
     if when_full == WhenFull::WaitThenOverwrite {

@@ -25,10 +25,10 @@ static SLOTS: [Slot; REGIONS] = [const {
 /// In [`Slot::start`] of a slot that is taken but has no region yet.
 const TAKEN: usize = usize::MAX;
 
-/// What handled the signal before.
+/// The previous handler of the signal.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// The pages of a map, for as long as this lives.
+/// The pages of a map, while this value lives.
 #[derive(Debug)]
 pub(crate) struct Region {
     /// The slot; none for a map of no bytes.
@@ -113,8 +113,8 @@ extern "C" fn handle(
     // SAFETY: sysconf has no preconditions.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     let start = address & !(page - 1);
-    // SAFETY: the pages belong to a map of a file that is only read, from here to its end, and stay mapped for as long
-    // as the map lives. Zeros are bytes as any others.
+    // SAFETY: the pages belong to a map of a file that is only read, from here to its end, and stay mapped while the map lives.
+    // Zeros are valid bytes.
     let zeros = unsafe {
         libc::mmap(
             ptr::without_provenance_mut(start),
@@ -130,7 +130,7 @@ extern "C" fn handle(
     }
 }
 
-/// Lets the handler from before have the signal, or the kernel: the instruction faults again, then without a handler.
+/// Passes the signal to the previous handler, or to the kernel: the instruction faults again, then without a handler.
 fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get().filter(|before| {
         before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN

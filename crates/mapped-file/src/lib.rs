@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
-//! The first file that is mapped installs a handler for `SIGBUS`. A fault outside the files mapped here goes to the handler
-//! that was there before, or ends the program as it would have.
+//! The first mapped file installs a handler for `SIGBUS`. A fault outside the files mapped here is passed to the previous handler,
+//! or ends the program as usual.
 //!
 //! Bytes that another process *changes* are not noticed. They are read as whatever the page holds at that moment. So a reader must not
 //! assume that a byte has the same value when it is read twice.
@@ -22,7 +22,7 @@ use memmap2::Mmap;
 pub use memmap2::Advice;
 pub use shared::SharedBytes;
 
-/// A file that is shorter than what a reader needs of it.
+/// A file that is shorter than the part that a reader needs.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{} was cut to {length} bytes while it was read: {expected} bytes are needed; read it again when nothing changes it",
@@ -37,7 +37,7 @@ pub struct Cut {
     pub expected: u64,
 }
 
-/// A file mapped for reading, as it is when it is mapped: what is appended later is not seen.
+/// A file mapped for reading, with its size at that time: later appended data is not seen.
 #[derive(Debug)]
 pub struct MappedFile {
     inner: Arc<Inner>,
@@ -86,20 +86,20 @@ impl MappedFile {
         Ok(Self { inner })
     }
 
-    /// Says that only the first bytes of the file are needed: a file that is being recorded has room at its end, which it
-    /// loses when it is finished.
+    /// Sets the needed length of the file: a file that is being recorded has space at its end, which is removed when it is
+    /// finished.
     pub fn need(&self, length: u64) {
         let length = length.min(self.inner.map.len() as u64);
         self.inner.needed.store(length, Ordering::Relaxed);
     }
 
-    /// Whether the file has become shorter than what is needed of it.
+    /// Whether the file has become shorter than the needed length.
     #[must_use]
     pub fn cut(&self) -> Option<Cut> {
         self.inner.cut()
     }
 
-    /// Tells the kernel how the map will be read. Advice that the kernel refuses changes the speed alone.
+    /// Passes advice about the way of reading to the kernel. If the kernel refuses it, only the speed changes.
     pub fn advise(&self, advice: Advice) {
         let _ = self.inner.map.advise(advice);
     }
@@ -170,7 +170,7 @@ pub fn verify_bytes(bytes: &[u8]) -> Result<(), Cut> {
         .map_or(Ok(()), Err)
 }
 
-/// Checks all files that this process has mapped so far: to be asked before a result made of them is put in place.
+/// Checks all files that this process has mapped so far. Call it before a result made from them is put in place.
 ///
 /// # Errors
 /// When one of them was cut while it was mapped.

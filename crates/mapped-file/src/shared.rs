@@ -1,4 +1,4 @@
-//! Bytes that stay where they are for as long as anybody has them.
+//! Bytes with a fixed address while they are in use.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -21,7 +21,7 @@ enum Place {
 }
 
 impl SharedBytes {
-    /// Maps an open file; where that cannot be done, reads it. What the file loses meanwhile reads as zeros and is not reported.
+    /// Maps an open file, or reads it if it cannot be mapped. Lost parts read as zeros and are not reported.
     ///
     /// # Errors
     /// When it can be neither mapped nor read.

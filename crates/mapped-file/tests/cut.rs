@@ -47,7 +47,7 @@ fn cuts_are_seen_and_read_as_zeros() {
     assert_eq!(whole.cut(), None);
     assert_eq!(verify(), Err(found.clone()));
 
-    // It is known after the map is gone, too, and a region that is reused is the new one's.
+    // It is still reported after the map is dropped, and a reused region belongs to the new map.
     drop(cut);
     assert_eq!(verify(), Err(found));
     let again = MappedFile::open(path("whole")).expect("maps");
@@ -57,7 +57,7 @@ fn cuts_are_seen_and_read_as_zeros() {
     assert!(MappedFile::open(empty).expect("maps").is_empty());
 }
 
-/// A fault that is none of ours ends the program by the signal, as it does without us.
+/// A fault outside of the mapped files ends the program by the signal, as usual.
 #[test]
 fn other_faults_end_the_program() {
     if let Some(path) = std::env::var_os("TRACEWIRE_FAULT") {
@@ -65,7 +65,7 @@ fn other_faults_end_the_program() {
         assert_eq!(ours[0], 1);
         let file = File::options().write(true).open(&path).expect("opens");
         let readable = File::open(&path).expect("opens");
-        // SAFETY: that reading it faults is what is tested.
+        // SAFETY: the test expects that reading it faults.
         let other = unsafe { memmap2::Mmap::map(&readable) }.expect("maps");
         file.set_len(0).expect("truncates");
         println!("{}", other[0]);

@@ -33,7 +33,7 @@ impl Action {
     /// Reads a string of actions up to the end, or up to a `-` there.
     ///
     /// # Errors
-    /// Where something else stands.
+    /// Where the text has something else.
     pub fn scan_list(scanner: &mut Scanner<'_>) -> Result<Vec<Self>, Expected> {
         let mut actions = Vec::new();
         while !matches!(scanner.rest(), [] | [b'-']) {
@@ -105,7 +105,7 @@ impl fmt::Display for Action {
 }
 
 impl RegisterMask {
-    /// The set that hexadecimal digits stand for, most significant first.
+    /// The set for hexadecimal digits, most significant first.
     fn from_digits(digits: &[u8]) -> Option<Self> {
         let leading_zeros = digits.iter().take_while(|digit| **digit == b'0').count();
         let significant = &digits[leading_zeros..];

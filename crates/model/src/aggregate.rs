@@ -1,6 +1,6 @@
-//! Aggregates: numbers that hits are added to, one for each key, in the place of frames.
+//! Aggregates: numbers that hits are added to, one for each key, instead of frames.
 //!
-//! A tracepoint may have several. A source string of ours (`count`) says what each is, and `count` lines of the description have its
+//! A tracepoint may have several. A source string of our own (`count`) defines each, and `count` lines of the description have its
 //! numbers. `docs/formats/trace-file-extensions.md` has the forms.
 
 use std::fmt;
@@ -11,13 +11,13 @@ use crate::hex::{Hex, decode};
 /// The most keys of an aggregate.
 pub const MAX_KEYS: usize = 4;
 
-/// How many bytes of a text tell it from others: a longer one is cut.
+/// How many bytes of a text are kept: a longer one is cut.
 pub const KEY_TEXT: usize = 64;
 
 /// The most buckets of a linear histogram, without those below and above.
 pub const MAX_BUCKETS: u64 = 1000;
 
-/// What is computed of the hits of a key.
+/// The function that is computed over the hits of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AggregateFunction {
     /// `count()`: how many they are.
@@ -37,7 +37,7 @@ pub enum AggregateFunction {
 }
 
 impl AggregateFunction {
-    /// Whether a value belongs to it, besides the keys.
+    /// Whether it needs a value in addition to the keys.
     #[must_use]
     pub const fn has_value(self) -> bool {
         !matches!(self, Self::Count | Self::Top(_))
@@ -47,9 +47,9 @@ impl AggregateFunction {
 /// The ranges of a histogram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Buckets {
-    /// From each power of two up to the next. Negative numbers are in one range, and zero has one of its own.
+    /// From each power of two up to the next. Negative numbers are in one range, and zero is in another one.
     Powers,
-    /// As wide as `step`, from `low` up to `high`; one for what is below, and one for what is above.
+    /// As wide as `step`, from `low` up to `high`; one range for lower numbers, and one for higher ones.
     Linear {
         /// Where the first begins.
         low: i64,
@@ -141,7 +141,7 @@ pub enum KeyKind {
     Address,
     /// True or false.
     Truth,
-    /// A text, of which [`KEY_TEXT`] bytes at most are kept.
+    /// A text, of which at most [`KEY_TEXT`] bytes are kept.
     Text,
     /// A number that has names: those of an enumeration.
     Named(Vec<(i64, String)>),
@@ -150,11 +150,11 @@ pub enum KeyKind {
 /// One of a tracepoint's aggregates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Aggregate {
-    /// Its place among those of the tracepoint, the same at all of its locations.
+    /// Its index in the tracepoint's list, the same at all of its locations.
     pub index: u16,
-    /// As it was asked for: `sum(bytes) by fd`.
+    /// Its source text: `sum(bytes) by fd`.
     pub text: String,
-    /// What is computed.
+    /// The function.
     pub function: AggregateFunction,
     /// Whether the value has no sign.
     pub is_unsigned: bool,
@@ -204,7 +204,7 @@ impl fmt::Display for Aggregate {
     }
 }
 
-/// What is no text of an aggregate.
+/// The text is no aggregate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected INDEX FUNCTION UNSIGNED TIME KEYS TEXT")]
 pub struct AggregateError;

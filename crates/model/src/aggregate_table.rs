@@ -41,7 +41,7 @@ impl Key {
     }
 }
 
-/// What is known of the hits of a key.
+/// The numbers for the hits of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AggregateCell {
     /// How many, or their sum.
@@ -57,7 +57,7 @@ pub enum AggregateCell {
 /// Which aggregate of a run: the tracepoint, and the place among its aggregates.
 pub type AggregateKey = (TracepointNumber, u16);
 
-/// The numbers of an aggregate, and what is not among them.
+/// The numbers of an aggregate, and the hits without a row.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AggregateTable {
     /// By the keys.
@@ -75,7 +75,7 @@ impl AggregateTable {
         self.merge_cell(aggregate, keys, cell);
     }
 
-    /// Adds what was counted of a key elsewhere.
+    /// Adds the counts of a key from another table.
     pub fn merge_cell(&mut self, aggregate: &Aggregate, keys: Vec<Key>, cell: AggregateCell) {
         match self.cells.entry(keys) {
             std::collections::btree_map::Entry::Occupied(known) => {
@@ -85,7 +85,7 @@ impl AggregateTable {
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of another table.
     pub fn merge(&mut self, aggregate: &Aggregate, other: Self) {
         for (keys, cell) in other.cells {
             self.merge_cell(aggregate, keys, cell);
@@ -100,7 +100,7 @@ impl AggregateTable {
         self.cells.is_empty() && self.without_room == 0 && self.unreadable == 0
     }
 
-    /// How many hits there were, where the aggregate knows it.
+    /// The number of hits, if the aggregate has it.
     #[must_use]
     pub fn hits(&self, aggregate: &Aggregate) -> Option<u64> {
         let counted: Option<u64> = match aggregate.function {
@@ -174,7 +174,7 @@ pub type CellParts = Vec<(u64, u64)>;
 pub struct AggregateLine {
     /// Which aggregate.
     pub of: AggregateKey,
-    /// Rows, and what is not among them.
+    /// Rows, and hits without a row.
     pub without_room: u64,
     /// As in the table.
     pub unreadable: u64,
@@ -234,7 +234,7 @@ impl AggregateLine {
         })
     }
 
-    /// Adds the line to a table. What is no row of the aggregate is left out.
+    /// Adds the line to a table. A row that does not fit the aggregate is left out.
     pub fn add_to(&self, aggregate: &Aggregate, table: &mut AggregateTable) {
         for (keys, cell) in &self.rows {
             let fits = keys.len() == aggregate.keys.len()
@@ -321,7 +321,7 @@ impl AggregateLine {
 mod tests {
     use super::*;
 
-    /// Numbers that look like chance, and are the same in each run.
+    /// Pseudo-random numbers that are the same in each run.
     struct Chance(u64);
 
     impl Chance {

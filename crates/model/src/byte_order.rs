@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The order in which the target keeps the bytes of a number.
+/// The target's byte order of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ByteOrder {
     /// Least significant byte first.
@@ -30,7 +30,7 @@ impl ByteOrder {
         }
     }
 
-    /// The unsigned number that at most 8 bytes stand for; none for more bytes than that.
+    /// The unsigned number in at most 8 bytes; `None` for more.
     #[must_use]
     pub fn unsigned(self, bytes: &[u8]) -> Option<u64> {
         let mut whole = [0; 8];

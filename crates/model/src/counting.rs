@@ -1,4 +1,4 @@
-//! What a location of a tracepoint computes for aggregates: the programs of keys and values.
+//! The aggregates of a tracepoint's location: the programs of keys and values.
 
 use crate::aggregate::{Aggregate, KEY_TEXT};
 use crate::number::VariableNumber;
@@ -9,20 +9,20 @@ pub const DURATION_VARIABLE: VariableNumber = VariableNumber(0xfffe);
 /// How many words of 64 bits a span can keep from its entry for its end.
 pub const CAPTURED_WORDS: usize = 30;
 
-/// What a location counts.
+/// The aggregates of a location.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counting {
-    /// What the location is to calls that are measured.
+    /// The location's role in measured calls.
     pub call: CallPart,
-    /// A condition besides that of the tracepoint. At the entry of a call that is measured, the call is not if it is false.
+    /// A condition in addition to that of the tracepoint. If it is false at the entry, the call is not measured.
     pub condition: Option<Vec<u8>>,
-    /// What the entry keeps for the end of the call.
+    /// The values that the entry keeps for the end of the call.
     pub captures: Vec<Operand>,
-    /// What is counted here.
+    /// The aggregates that are updated here.
     pub aggregates: Vec<Counted>,
 }
 
-/// What a location is to calls that are measured.
+/// A location's role in measured calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CallPart {
     /// Nothing.
@@ -30,7 +30,7 @@ pub enum CallPart {
     None,
     /// Their beginning.
     Begin {
-        /// Whether a jump of the function itself leads there too.
+        /// Whether a jump within the function also leads there.
         is_loop: bool,
     },
     /// Their end.
@@ -39,7 +39,7 @@ pub enum CallPart {
     Whole,
 }
 
-/// An aggregate and what it is computed from.
+/// An aggregate and the programs of its keys and value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counted {
     /// Which.
@@ -62,7 +62,7 @@ pub enum Operand {
         /// One that leaves the length; none where a NUL ends the text.
         length: Option<Vec<u8>>,
     },
-    /// What the entry has kept: the words from this one on.
+    /// The values that the entry has kept: the words from this one on.
     Captured {
         /// The first word.
         at: u16,
@@ -108,7 +108,7 @@ impl Counting {
         self.aggregates.is_empty() && self.call == CallPart::None
     }
 
-    /// The keys and values of all aggregates, and what is kept.
+    /// The keys and values of all aggregates, and the kept values.
     pub fn operands(&self) -> impl Iterator<Item = &Operand> {
         let counted = self.aggregates.iter();
         let counted = counted.flat_map(|counted| counted.keys.iter().chain(&counted.value));

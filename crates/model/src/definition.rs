@@ -1,4 +1,4 @@
-//! What a trace run was asked to do: tracepoints, their actions, trace state variables.
+//! The definitions of a trace run: tracepoints, their actions, trace state variables.
 //!
 //! These are the records of a qTfP/qTsP and a qTfV/qTsV reply, which are also the `tp` and `tsv` lines of a
 //! trace file.
@@ -29,27 +29,27 @@ pub struct TracepointDefinition {
     pub pass_count: u64,
     /// The condition, as agent expression bytecode.
     pub condition: Option<Vec<u8>>,
-    /// What a hit collects, in order.
+    /// The actions of a hit, in order.
     pub actions: Vec<Action>,
-    /// What each step of `while-stepping` collects, in order.
+    /// The actions of each step of `while-stepping`, in order.
     pub step_actions: Vec<Action>,
-    /// What a hit is counted as. No packet and no line of a file has it: `source` has what a reader wants to know of it.
+    /// The aggregates of a hit. It is in no packet and no line of a file; `source` has the text for a reader.
     pub counting: Counting,
-    /// Whether its frames have no registers but those that its actions ask for, in a run whose frames have all. No packet and no line
-    /// of a file has it.
+    /// Whether its frames have only the registers that its actions request, in a run whose frames have all. It is in no packet and
+    /// no line of a file.
     pub withholds_registers: bool,
     /// The user's own words.
     pub source: SourceStrings,
 }
 
 impl TracepointDefinition {
-    /// What distinguishes this location of this tracepoint from all others.
+    /// The key of this location of this tracepoint, which no other has.
     #[must_use]
     pub const fn key(&self) -> (TracepointNumber, Address) {
         (self.number, self.address)
     }
 
-    /// Whether a hit makes a frame: one of a tracepoint that counts does only where something is collected besides.
+    /// Whether a hit makes a frame: a tracepoint with aggregates does only if it also collects.
     #[must_use]
     pub fn makes_frames(&self) -> bool {
         !self.actions.is_empty() || self.step_count > 0 || self.source.counts.is_empty()
@@ -79,8 +79,8 @@ pub struct SourceStrings {
     pub condition: Option<String>,
     /// The action lines, in order, `while-stepping` and `end` included.
     pub commands: Vec<String>,
-    /// The name of the marker that the location is. `at` is its address then, because GDB 13 ends the reading of a file
-    /// whose location is `-m NAME`, which is what it writes there itself.
+    /// The name of the USDT probe at the location. `at` is its address then: GDB 13 stops reading a file whose location is `-m
+    /// NAME`, though it writes that itself.
     pub marker: Option<String>,
     /// The level of the frame that the location means, a number as GDB numbers frames; none for the innermost. GDB 13 reads
     /// conditions and actions in the innermost frame.
@@ -91,9 +91,9 @@ pub struct SourceStrings {
     /// The location, as given, where GDB 13 would take it for another place, or would not find it. `at` is what GDB finds the
     /// place by.
     pub own_location: Option<String>,
-    /// What the location is to the function of a span, as [`SpanPoint`](crate::SpanPoint) writes it.
+    /// The location's role in the function of a span, in the form of [`SpanPoint`](crate::SpanPoint).
     pub span: Option<String>,
-    /// What is watched, as [`WatchedObject`] writes it; none of a tracepoint on code.
+    /// The watched object, in the form of [`WatchedObject`]; `None` for a tracepoint on code.
     pub watch: Option<String>,
     /// The aggregates, as [`Aggregate`] writes each, in order.
     pub counts: Vec<String>,
@@ -106,13 +106,13 @@ impl SourceStrings {
         self.condition.as_deref().or(self.own_condition.as_deref())
     }
 
-    /// What the location is to the function of a span; none of another tracepoint.
+    /// The location's role in the function of a span; `None` for another tracepoint.
     #[must_use]
     pub fn span_point(&self) -> Option<SpanPoint> {
         self.span.as_deref()?.parse().ok()
     }
 
-    /// What is watched; none of a tracepoint on code.
+    /// The watched object; `None` for a tracepoint on code.
     #[must_use]
     pub fn watched_object(&self) -> Option<WatchedObject> {
         self.watch.as_deref()?.parse().ok()
@@ -143,7 +143,7 @@ impl SourceStrings {
     }
 }
 
-/// One thing to do at a hit.
+/// One action of a hit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// `R`: collect registers.
@@ -157,13 +157,13 @@ pub enum Action {
         /// How many bytes.
         length: u64,
     },
-    /// `X`: evaluate an agent expression, which collects by itself.
+    /// `X`: evaluate an agent expression, which collects data itself.
     Expression(Vec<u8>),
     /// `L`: collect the static tracepoint's data.
     StaticData,
 }
 
-/// A set of registers; bit i stands for register i.
+/// A set of registers; bit i is register i.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RegisterMask {
     /// Least significant byte first; no trailing zero bytes.
@@ -233,13 +233,13 @@ pub struct VariableDefinition {
     pub number: VariableNumber,
     /// Its value when a run starts.
     pub initial: i64,
-    /// Whether the target provides it by itself.
+    /// Whether its value comes from the target.
     pub builtin: bool,
     /// Its name, without the `$`.
     pub name: String,
 }
 
-/// What a tracepoint has done at one of its addresses so far, as a qTP reply and a `tp V` line tell it.
+/// The counts of a tracepoint at one of its addresses so far, as in a qTP reply and a `tp V` line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TracepointUsage {
     /// How many times it was hit; steps of `while-stepping` do not count.

@@ -1,11 +1,11 @@
-//! The records in which a tracepoint is given: one qTfP/qTsP reply each, one `tp` line each.
+//! The records of a tracepoint's definition: one qTfP/qTsP reply each, one `tp` line each.
 //!
-//! | record | what it gives |
+//! | record | contents |
 //! |---|---|
 //! | `T` | where it is, whether it is enabled, step and pass count, kind, condition |
 //! | `A` | actions of a hit |
 //! | `S` | actions of a `while-stepping` step |
-//! | `Z` | a string of the user's: location, condition or action line |
+//! | `Z` | a source string: location, condition or action line |
 //! | `V` | hits and bytes of buffer used |
 
 use std::fmt;
@@ -24,11 +24,11 @@ pub struct DefinitionRecord {
     pub number: TracepointNumber,
     /// Which of its addresses.
     pub address: Address,
-    /// What is given.
+    /// The contents.
     pub content: DefinitionContent,
 }
 
-/// What a [`DefinitionRecord`] says.
+/// The contents of a [`DefinitionRecord`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DefinitionContent {
     /// `T`, or the body of a `QTDP` packet.
@@ -44,22 +44,22 @@ pub enum DefinitionContent {
         /// Agent expression bytecode.
         condition: Option<Vec<u8>>,
     },
-    /// `A`: what a hit does, to be added to what earlier records said.
+    /// `A`: actions of a hit, added to those of earlier records.
     Actions(Vec<Action>),
-    /// `S`: what a step does, to be added to what earlier records said.
+    /// `S`: actions of a step, added to those of earlier records.
     StepActions(Vec<Action>),
     /// `Z`: a string of the user's, or a part of it.
     Source {
         /// Which string.
         kind: SourceKind,
-        /// Where in the whole string these bytes stand.
+        /// The offset of these bytes in the whole string.
         start: u64,
         /// The length of the whole string, in bytes.
         total: u64,
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// `V`: what it has done so far.
+    /// `V`: its counts so far.
     Usage(TracepointUsage),
 }
 
@@ -81,9 +81,9 @@ pub enum SourceKind {
     OwnCondition,
     /// `loc`: a location that GDB 13 would take for another place. A kind of our own.
     OwnLocation,
-    /// `span`: what the location is to the function of a span. A kind of our own.
+    /// `span`: the location's role in the function of a span. A kind of our own.
     Span,
-    /// `watch`: what is watched. A kind of our own.
+    /// `watch`: the watched object. A kind of our own.
     Watch,
     /// `count`: an aggregate. A kind of our own.
     Count,
@@ -92,7 +92,7 @@ pub enum SourceKind {
 }
 
 impl DefinitionContent {
-    /// What this is, in words, such as `the location of tracepoint 1`.
+    /// A description, such as `the location of tracepoint 1`.
     #[must_use]
     pub fn what(&self, number: TracepointNumber) -> String {
         let what = match self {
@@ -140,8 +140,8 @@ impl SourceKind {
 }
 
 impl DefinitionRecord {
-    /// Reads one qTfP/qTsP reply, which is also what follows `tp ` in a trace file. A trailing `-`, which in
-    /// QTDP announces more, is allowed and says nothing here.
+    /// Parses one qTfP/qTsP reply, which is also the text after `tp ` in a trace file. A trailing `-`, which in QTDP announces
+    /// more, is accepted without effect.
     ///
     /// # Errors
     /// Where the text departs from the grammar.
@@ -149,7 +149,7 @@ impl DefinitionRecord {
         Self::scan(&mut Scanner::new(text)).map_err(|expected| expected.in_text(text))
     }
 
-    /// As [`parse`](Self::parse), of what is left of a text.
+    /// As [`parse`](Self::parse), for the rest of a text.
     ///
     /// # Errors
     /// Where the text departs from the grammar.
@@ -322,10 +322,9 @@ impl fmt::Display for DefinitionRecord {
 }
 
 impl TracepointDefinition {
-    /// The records that tell this tracepoint, in GDB's order: `T`, `A`…, `S`…, `Z`…, then `V` when its usage is
-    /// given. A list of actions is split, between actions, so that no record is longer than `limit` bytes where
-    /// that can be had; a single action, the condition and a string that GDB knows are never split, because its reader of
-    /// trace files does not join them.
+    /// The records of this tracepoint, in GDB's order: `T`, `A`…, `S`…, `Z`…, then `V` when its usage is given. A list of actions
+    /// is split, between actions, so that no record is longer than `limit` bytes if possible. A single action, the condition and a
+    /// string that GDB reads are never split, because its reader of trace files does not join them.
     #[must_use]
     pub fn records(&self, usage: Option<TracepointUsage>, limit: usize) -> Vec<DefinitionRecord> {
         let record = |content| DefinitionRecord {
@@ -417,7 +416,7 @@ impl VariableDefinition {
         Self::scan(&mut Scanner::new(text)).map_err(|expected| expected.in_text(text))
     }
 
-    /// As [`parse`](Self::parse), of what is left of a text.
+    /// As [`parse`](Self::parse), for the rest of a text.
     ///
     /// # Errors
     /// Where the text departs from the grammar.

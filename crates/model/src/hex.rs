@@ -29,7 +29,7 @@ const fn digit_pairs() -> [[u8; 2]; 256] {
 static VALUES: [u8; 256] = digit_values();
 static PAIRS: [[u8; 2]; 256] = digit_pairs();
 
-/// The value of a digit; over 15 for what is none.
+/// The value of a digit; more than 15 for other bytes.
 #[inline]
 #[must_use]
 pub fn digit(byte: u8) -> u8 {
@@ -47,7 +47,7 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes that pairs of digits stand for; none when a byte is no digit or a digit has no partner.
+/// The bytes of pairs of digits; `None` when a byte is no digit or a digit has no partner.
 #[must_use]
 pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -55,8 +55,7 @@ pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Appends the bytes that pairs of digits stand for; none, and what was appended means nothing, when a byte is no
-/// digit or a digit has no partner.
+/// Appends the bytes of pairs of digits; `None`, with undefined appended bytes, when a byte is no digit or a digit has no partner.
 #[must_use]
 pub fn decode_onto(digits: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (pairs, []) = digits.as_chunks::<2>() else {

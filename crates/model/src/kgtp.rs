@@ -1,11 +1,11 @@
-//! Names of trace state variables that mean something to KGTP, GDB's tracepoints for the Linux kernel.
+//! Names of trace state variables with a meaning in KGTP, GDB's tracepoints for the Linux kernel.
 //!
-//! To GDB a trace state variable is a number under any name. KGTP gives some names a meaning: setting `$kret` moves a
-//! tracepoint to the function's return, collecting `$bt` collects the stack, `$current_task` is a value that each hit
-//! has. A script that was written for it asks for what no other target does, and nothing in its syntax says so.
+//! To GDB a trace state variable is a number under any name. KGTP gives some names a meaning: setting `$kret` moves a tracepoint to
+//! the function's return, collecting `$bt` collects the stack, `$current_task` is a value of each hit. A script for KGTP needs
+//! these meanings, which no other target supports, and its syntax does not show it.
 
-/// The warning for a variable whose name, without the `$`, means something to KGTP; none for a name that is a plain variable
-/// there too.
+/// The warning for a variable whose name, without the `$`, has a meaning in KGTP; `None` for a name that is a plain variable there
+/// too.
 ///
 /// ```
 /// use tracewire_model::kgtp_warning;
@@ -17,7 +17,7 @@
 #[must_use]
 pub fn kgtp_warning(name: &str) -> Option<String> {
     let meaning = kgtp_meaning(name)?;
-    // A client chooses the name, and the warning goes to a terminal.
+    // A client chooses the name, and the warning is printed on a terminal.
     let name = name.escape_debug();
     Some(format!(
         "${name} is a plain variable here, with no effect; to KGTP it {meaning}"

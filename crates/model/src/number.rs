@@ -1,4 +1,4 @@
-//! The numbers of the field, each a type of its own, so that none is taken for another.
+//! The numbers of the protocol, each with its own type, so that they are not confused.
 
 use std::fmt;
 
@@ -43,8 +43,8 @@ macro_rules! decimal_number {
 decimal_number! {
     /// A register, by the number the target description gives it (GDB's numbering, not DWARF's).
     RegisterNumber(u16);
-    /// A tracepoint's number, GDB's `$tpnum`. In a trace file it is a signed 16-bit number, so a writer
-    /// refuses one over 32767; what a damaged file holds may be negative.
+    /// A tracepoint's number, GDB's `$tpnum`. In a trace file it is a signed 16-bit number, so a writer refuses one over 32767; in
+    /// a damaged file it may be negative.
     TracepointNumber(i32);
     /// A trace frame, by its place in the file or the buffer, from 0.
     FrameNumber(u64);

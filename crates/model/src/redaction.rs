@@ -1,4 +1,4 @@
-//! Names of what is not recorded: passwords, tokens, keys.
+//! Names of data that is not recorded: passwords, tokens, keys.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ const DEFAULTS: &[&str] = &[
     "*encryption_key*",
 ];
 
-/// Patterns of names. What a variable, a parameter, a member, a type or the function of a return value is called decides whether its
+/// Patterns of names. The name of a variable, a parameter, a member, a type or the function of a return value decides whether its
 /// bytes are recorded.
 ///
 /// In a pattern, `*` stands for any characters and `?` for one. Case and `_` do not count: `api_key` is `apiKey` and `APIKEY`. A
@@ -105,7 +105,7 @@ impl Redactions {
     /// Adds the patterns of others.
     pub fn extend(&mut self, others: &Self) {
         for pattern in others.patterns() {
-            // What others hold is good; the limit alone may stand against it.
+            // The patterns of the other set are valid; only the limit can refuse one.
             let _ = self.add(pattern);
         }
     }

@@ -1,15 +1,15 @@
-//! Spans: what the locations of a tracepoint are to the function whose calls it measures.
+//! Spans: the roles of a tracepoint's locations in the function whose calls it measures.
 //!
 //! A span tracepoint has several locations: the function's entry, and each instruction by which the function is left. A source
-//! string of ours (`span`) says of each location which one it is. So a reader matches the frames of entries and returns
-//! without the program's symbols. `docs/formats/trace-file-extensions.md` has the form.
+//! string of our own (`span`) gives the role of each location. So a reader matches the frames of entries and returns without the
+//! program's symbols. `docs/formats/trace-file-extensions.md` has the form.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::number::{Address, RegisterNumber};
 
-/// Which statement asked for a span.
+/// The statement of a span.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SpanStatement {
     /// `span`: the list is collected at the entry, the return value at the return.
@@ -18,13 +18,13 @@ pub enum SpanStatement {
     Return,
 }
 
-/// What a location is to the function.
+/// The role of a location in the function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SpanRole {
     /// The function is entered there.
     Entry,
-    /// It is entered there, and a jump of the function itself leads there too: a hit in an open span of the same place on the
-    /// stack is no entry.
+    /// It is entered there, and a jump within the function leads there too: a hit in an open span with the same stack position is
+    /// no entry.
     EntryAndLoop,
     /// Its only instruction: it is entered there, and returns.
     EntryAndReturn,
@@ -42,7 +42,8 @@ pub enum SpanRole {
     Longjmp,
     /// The thread ends itself there.
     ThreadExit,
-    /// An exception has arrived in the function that goes on, or that has just cleaned up: all that it called has been left.
+    /// An exception has arrived in the function that handles it, or that has just cleaned up: all functions that it called are
+    /// left.
     Landing,
 }
 
@@ -70,7 +71,7 @@ impl SpanRole {
         )
     }
 
-    /// Whether it is no place of the function itself: one from which functions are left otherwise than by a return.
+    /// Whether it is outside of the function: a place where functions are left in another way than by a return.
     #[must_use]
     pub const fn is_departure(self) -> bool {
         matches!(
@@ -85,7 +86,7 @@ impl SpanRole {
         matches!(self, Self::Return | Self::EntryAndReturn)
     }
 
-    /// The word for it in a source string.
+    /// The word in a source string.
     #[must_use]
     pub fn name(self) -> &'static str {
         let known = Self::ALL.iter().find(|(role, _)| *role == self);
@@ -93,18 +94,18 @@ impl SpanRole {
     }
 }
 
-/// What a location is to a function, and how the place of the call on the stack is found there.
+/// The role of a location in a function, and how the stack position of the call is computed there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpanPoint {
-    /// Which statement asked for it.
+    /// The statement that defined it.
     pub statement: SpanStatement,
-    /// What it is to the function.
+    /// Its role in the function.
     pub role: SpanRole,
     /// The function's first instruction.
     pub function: Address,
     /// The register from whose value the stack pointer at the function's first instruction is computed.
     pub register: RegisterNumber,
-    /// What is added to it.
+    /// The offset that is added to the register.
     pub offset: i64,
 }
 
@@ -121,7 +122,7 @@ impl fmt::Display for SpanPoint {
     }
 }
 
-/// What is no text of a span's location.
+/// The text is no location of a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected STATEMENT ROLE FUNCTION REGISTER OFFSET")]
 pub struct SpanPointError;

@@ -27,7 +27,7 @@ pub struct StatusFields {
     pub running: bool,
     /// Why it is not, or `Unknown`.
     pub stop_reason: Option<StopReason>,
-    /// What the user said at `tstop`, or what the error was.
+    /// The user's note at `tstop`, or the error.
     pub stop_text: Option<String>,
     /// The tracepoint whose pass count or whose error ended the run.
     pub stopping_tracepoint: Option<TracepointNumber>,
@@ -49,11 +49,11 @@ pub struct StatusFields {
     pub stop_time: Option<u64>,
     /// The user's notes on the run.
     pub notes: Option<String>,
-    /// Who ran it.
+    /// The user of the run.
     pub user: Option<String>,
     /// Whether a checksum ends the file: the field `checksum:crc32`, our own, which GDB passes over.
     pub sealed: bool,
-    /// Fields that are not known, or whose value is not what it should be: name, and what follows the colon.
+    /// Unknown fields, and fields with an invalid value: the name, and the text after the colon.
     pub other: Vec<(String, String)>,
 }
 
@@ -64,13 +64,13 @@ pub enum StopReason {
     Unknown,
     /// `tnotrun`: there was no run yet.
     NotRun,
-    /// `tstop`: the user said so.
+    /// `tstop`: by the user.
     Command,
     /// `tfull`: the buffer is full.
     Full,
-    /// `tdisconnected`: the debugger went away.
+    /// `tdisconnected`: the debugger disconnected.
     Disconnected,
-    /// `tpasscount`: a tracepoint was hit as often as its pass count says.
+    /// `tpasscount`: a tracepoint has reached its pass count.
     PassCount,
     /// `terror`: a tracepoint had an error.
     Error,
@@ -175,7 +175,7 @@ impl Status {
 }
 
 impl Status {
-    /// The field that says that a checksum ends the file.
+    /// The field that marks a file with a checksum at its end.
     pub const SEALED: &str = "checksum:crc32";
 
     /// The same without that field.
@@ -187,7 +187,7 @@ impl Status {
             sealed: false,
             ..self.fields.clone()
         };
-        // The other fields stay as they were read.
+        // The other fields keep the text that was read.
         let read = self.read.filter(|(_, read)| *read == self.fields);
         let read = read.map(|(text, _)| {
             let others: Vec<&str> = text
@@ -199,7 +199,7 @@ impl Status {
         Self { read, fields }
     }
 
-    /// Whether GDB knows a field of this name, and may refuse the whole file for what it says.
+    /// Whether GDB reads a field of this name, and may refuse the whole file for its value.
     pub fn is_known(name: &str) -> bool {
         let names = [
             "tframes",
@@ -216,23 +216,22 @@ impl Status {
         names.contains(&name) || StopReason::ALL.iter().any(|reason| reason.name() == name)
     }
 
-    /// The fields that were read, with their values, for which GDB refuses the whole file. What is printed of changed fields
-    /// has none.
+    /// The fields of the input, with their values, for which GDB refuses the whole file. There are none in the output of changed
+    /// fields.
     pub fn refused_fields(&self) -> Vec<&str> {
         let read = self.read.as_ref().filter(|(_, read)| *read == self.fields);
         read.map_or_else(Vec::new, |(text, _)| refused::refused_fields(text))
     }
 
-    /// Whether the line began with the reply's `T`, and of which field GDB then takes no notice: it takes one byte for the
-    /// digit, and passes over the next.
+    /// Whether the line began with the reply's `T`, and which field GDB then ignores: it takes one byte for the digit, and skips
+    /// the next.
     pub fn unread_by_gdb(&self) -> Option<&str> {
         let (text, read) = self.read.as_ref()?;
         let rest = text.strip_prefix('T').filter(|_| *read == self.fields)?;
         rest.split(';').nth(1)
     }
 
-    /// What a reader can rely on, in a form that GDB takes: the same without the fields that are not known, and those whose
-    /// value could not be understood.
+    /// The reliable part, in a form that GDB reads: without the unknown fields, and without those whose value was not understood.
     #[must_use]
     pub fn understood(self) -> Self {
         if self.fields.other.is_empty() && self.refused_fields().is_empty() {
@@ -303,7 +302,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// In the order in which GDB's own writer has them.
+/// In the order of GDB's own writer.
 impl fmt::Display for StatusFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", u8::from(self.running))?;

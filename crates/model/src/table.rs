@@ -1,4 +1,4 @@
-//! Tracepoints put together from the records in which they are given.
+//! Tracepoints assembled from their definition records.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use crate::definition::{SourceStrings, TracepointDefinition, TracepointUsage};
 use crate::definition_record::{DefinitionContent, DefinitionRecord, SourceKind};
 use crate::number::{Address, TracepointNumber};
 
-/// A tracepoint, with what it has done.
+/// A tracepoint, with its counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tracepoint {
-    /// What it is to do.
+    /// Its definition.
     pub definition: TracepointDefinition,
-    /// What it has done; none where no `V` record told.
+    /// Its counts; `None` without a `V` record.
     pub usage: Option<TracepointUsage>,
-    /// What served it; none in files of others.
+    /// How it was served; `None` in files of other programs.
     pub served: Option<Served>,
     /// Hits among those of `usage` that made no frame, because the run limited how often it may make one.
     pub skipped: u64,
@@ -22,7 +22,7 @@ pub struct Tracepoint {
     pub pauses: Vec<Pause>,
 }
 
-/// A time in which a tracepoint was out of the program. Hits were not counted then. In microseconds, on the clock of
+/// A time in which a tracepoint was out of the program and its hits were not counted. In microseconds, on the clock of
 /// `$trace_timestamp`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Pause {
@@ -49,7 +49,7 @@ impl Pause {
     }
 }
 
-/// What served a tracepoint at an address.
+/// The mechanism that served a tracepoint at an address.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Served {
     /// `jump`, say, or `trap`.
@@ -72,7 +72,7 @@ pub enum MergeError {
     /// A part of a string that does not continue the part before.
     #[error("the part of a string that starts at byte {start} does not follow the part before")]
     Gap {
-        /// Where the part says it is.
+        /// The start that the part gives.
         start: u64,
     },
 }
@@ -85,19 +85,19 @@ pub struct TracepointTable {
     newest: Option<OpenString>,
 }
 
-/// The newest source string, to which a part that starts further on is joined.
+/// The newest source string, to which later parts are appended.
 struct OpenString {
-    /// Whose it is, by the place in the table.
+    /// The tracepoint, by its place in the table.
     place: usize,
     kind: SourceKind,
     bytes: Vec<u8>,
 }
 
 impl TracepointTable {
-    /// Adds a record. A second `T` record of the same key replaces everything told before.
+    /// Adds a record. A second `T` record of the same key replaces all earlier ones.
     ///
     /// # Errors
-    /// When there is nothing the record belongs to.
+    /// When there is no tracepoint or string that the record belongs to.
     pub fn add(&mut self, record: DefinitionRecord) -> Result<(), MergeError> {
         let DefinitionRecord {
             number,

@@ -1,4 +1,4 @@
-//! Reading and writing the small texts that GDB's tracepoint packets are made of.
+//! Parsing and printing of the small texts in GDB's tracepoint packets.
 
 use crate::hex;
 
@@ -10,7 +10,7 @@ pub struct TextError {
     pub text: String,
     /// Where in the text, from 0.
     pub column: usize,
-    /// What the grammar has there.
+    /// The expected element of the grammar.
     pub expected: &'static str,
 }
 
@@ -19,7 +19,7 @@ pub struct TextError {
 pub struct Expected {
     /// Where in the text, from 0.
     pub column: usize,
-    /// What the grammar has there.
+    /// The expected element of the grammar.
     pub what: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0 }
     }
 
-    /// Past the letters a text starts with; none when it starts with others. `whole` says that nothing may follow.
+    /// A scanner after the given prefix; `None` if the text starts differently. `whole` means that nothing may follow.
     #[must_use]
     pub fn after(text: &'a [u8], prefix: &str, whole: bool) -> Option<Self> {
         let rest = text.strip_prefix(prefix.as_bytes())?;
@@ -72,26 +72,26 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    /// What is left.
+    /// The remaining text.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Takes everything that is left.
+    /// Takes the remaining text.
     pub fn take_rest(&mut self) -> &'a [u8] {
         let rest = self.rest();
         self.at = self.text.len();
         rest
     }
 
-    /// Whether nothing is left.
+    /// Whether no text remains.
     #[must_use]
     pub const fn is_at_end(&self) -> bool {
         self.at >= self.text.len()
     }
 
-    /// The next byte, which stays.
+    /// The next byte, which is not consumed.
     #[must_use]
     pub fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
@@ -185,7 +185,7 @@ impl<'a> Scanner<'a> {
     /// Takes exactly `count` bytes, two digits each.
     ///
     /// # Errors
-    /// When fewer are left, or what is left are no digits.
+    /// When fewer remain, or they are no digits.
     pub fn hex_bytes(&mut self, count: u64) -> Result<Vec<u8>, Expected> {
         let digits = usize::try_from(count)
             .ok()

@@ -1,7 +1,7 @@
-//! Watches: tracepoints on memory, which are hit by whatever writes there.
+//! Watches: tracepoints on memory, which are hit by every write there.
 //!
-//! The address of such a tracepoint is that of the memory. A source string of ours (`watch`) says so, and what of the memory is
-//! watched. `docs/formats/trace-file-extensions.md` has the form.
+//! The address of such a tracepoint is that of the memory. A source string of our own (`watch`) marks it, and describes the watched
+//! part of the memory. `docs/formats/trace-file-extensions.md` has the form.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,12 +12,12 @@ pub const OLD_VALUE: &str = "old";
 /// The longest value whose bytes from before the write are kept, in bytes: a trace state variable has no more.
 pub const OLD_VALUE_SIZE: u64 = 8;
 
-/// What a tracepoint watches.
+/// The object that a tracepoint watches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchedObject {
     /// How many bytes, from the tracepoint's address on.
     pub length: u64,
-    /// Whether they are a number with a sign, by which `$old` is extended.
+    /// Whether it is a signed number, by which `$old` is extended.
     pub is_signed: bool,
     /// The expression, as given.
     pub expression: String,
@@ -42,7 +42,7 @@ impl fmt::Display for WatchedObject {
     }
 }
 
-/// What is no text of a watched object.
+/// The text is no watched object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected LENGTH signed|unsigned EXPRESSION")]
 pub struct WatchedObjectError;

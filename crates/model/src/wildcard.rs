@@ -1,7 +1,7 @@
 //! Patterns with `*` and `?`.
 
-/// Whether a pattern fits a whole text: `*` stands for any bytes, `?` for one, and all else for itself. It takes time in proportion to the
-/// product of their lengths at most.
+/// Whether a pattern matches a whole text: `*` matches any bytes, `?` one byte, and other bytes themselves. The time is at most
+/// proportional to the product of the lengths.
 ///
 /// ```
 /// use tracewire_model::fits;
@@ -12,7 +12,7 @@
 #[must_use]
 pub fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // The last star, and where the text goes on after what it stands for.
+    // The last star, and where the text continues after the bytes that it matches.
     let mut star: Option<(usize, usize)> = None;
     while from < text.len() {
         match pattern.get(at) {

@@ -7,10 +7,10 @@ use std::str::FromStr;
 /// Where a server listens for a debugger, or where a stub is, as gdbserver's command line has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConnectionAddress {
-    /// `[HOST]:PORT`. Without a host it is this machine alone. gdbserver takes connections from anywhere then; `*` as the host asks
-    /// for that.
+    /// `[HOST]:PORT`. Without a host it is loopback only, where gdbserver would accept connections from anywhere; the host `*`
+    /// requests that.
     Tcp {
-        /// A name or an address; empty for this machine alone.
+        /// A name or an address; empty for loopback.
         host: String,
         /// The port; 0 for any that is free.
         port: u16,
@@ -45,7 +45,7 @@ impl FromStr for ConnectionAddress {
         if text.contains('/') {
             return Ok(Self::Unix(text.into()));
         }
-        // gdbserver takes these two for the family of the address, which the host's own spelling tells as well.
+        // For gdbserver these two select the address family, which the host's spelling shows as well.
         let text = ["tcp:", "tcp4:", "tcp6:"]
             .iter()
             .find_map(|kind| text.strip_prefix(kind))

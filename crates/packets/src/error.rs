@@ -1,4 +1,4 @@
-//! What is wrong with a packet.
+//! Errors in a packet.
 
 use tracewire_model::text::{Expected, shown};
 
@@ -13,7 +13,7 @@ pub struct PacketError {
     pub packet: &'static str,
     /// Where in the packet, in bytes from 0, after run-length expansion and before unescaping.
     pub column: usize,
-    /// What should have stood there.
+    /// The expected element.
     pub expected: &'static str,
     /// The packet, cut to a length that can be shown; bytes that are no text are replaced.
     pub text: String,

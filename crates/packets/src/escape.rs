@@ -1,12 +1,12 @@
-//! Binary data inside a packet: `}` and the byte with bit 5 turned stands for a byte that framing needs for itself.
+//! Binary data inside a packet: `}` and the byte with bit 5 inverted replace a byte that framing uses.
 //!
-//! Escapes belong to the packets that carry binary data (`X`, `vFile:pwrite`, `qXfer`, …), not to framing: gdbserver
-//! puts the text of an `E.` reply on the wire as it is, braces and all, and GDB reads it as it is.
+//! Escapes belong to the packets with binary data (`X`, `vFile:pwrite`, `qXfer`, …), not to framing: gdbserver sends the text of an
+//! `E.` reply unescaped, braces included, and GDB reads it unescaped.
 
 /// The escape character.
 const ESCAPE: u8 = b'}';
 
-/// What is turned in an escaped byte.
+/// The bits that are inverted in an escaped byte.
 const TURN: u8 = 0x20;
 
 /// `$` and `#` frame a packet, `}` escapes, `*` starts a run.
@@ -39,7 +39,7 @@ pub fn escaped_prefix(data: &[u8], room: usize) -> usize {
         .count()
 }
 
-/// The data that escaped bytes stand for; none when the last byte is an escape character without its byte.
+/// The data of escaped bytes; `None` when the last byte is an escape character.
 #[must_use]
 pub fn unescape(escaped: &[u8]) -> Option<Vec<u8>> {
     let mut data = Vec::with_capacity(escaped.len());

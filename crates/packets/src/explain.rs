@@ -21,7 +21,7 @@ pub(crate) fn shortened(payload: &[u8]) -> String {
     format!("{}{rest}", shown.escape_ascii())
 }
 
-/// What a request says, in a line; a malformed one by what is wrong with it.
+/// The meaning of a request, in a line; the error of a malformed one.
 #[must_use]
 pub fn explain_request(payload: &[u8]) -> String {
     match Request::parse(payload) {
@@ -30,7 +30,7 @@ pub fn explain_request(payload: &[u8]) -> String {
     }
 }
 
-/// What a reply says, in a line. The request it answers must be known, because replies do not say what they are.
+/// The meaning of a reply, in a line. Its request must be known, because a reply does not show its kind.
 #[must_use]
 pub fn explain_reply(request: &Request, payload: &[u8]) -> String {
     match Reply::parse(request.reply_kind(), payload) {
@@ -39,7 +39,7 @@ pub fn explain_reply(request: &Request, payload: &[u8]) -> String {
     }
 }
 
-/// What a notification says, in a line.
+/// The meaning of a notification, in a line.
 #[must_use]
 pub fn explain_notification(payload: &[u8]) -> String {
     match Notification::parse(payload) {

@@ -1,4 +1,4 @@
-//! The pieces that packets are made of: numbers, addresses, bytes, texts.
+//! The fields of packets: numbers, addresses, bytes, texts.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use crate::escape::{escape, unescape};
 use tracewire_model::hex;
 use tracewire_model::text::{Expected, Scanner};
 
-/// A piece of a packet, which reads as much as belongs to it.
+/// A field of a packet, which parses its own part.
 pub(crate) trait Field: Sized {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected>;
     fn print(&self, out: &mut Vec<u8>);
 }
 
-/// What tests need of a piece: any value that it can have in a packet.
+/// Support for tests of a field: any value that it can have in a packet.
 #[cfg(test)]
 pub(crate) trait Sample: Sized {
     fn strategy() -> proptest::strategy::BoxedStrategy<Self>;
@@ -94,9 +94,9 @@ impl fmt::Display for WideAddress {
 pub struct Signal(pub u8);
 
 impl Signal {
-    /// SIGINT, what an interrupt looks like.
+    /// SIGINT, the signal of an interrupt.
     pub const INTERRUPT: Self = Self(2);
-    /// SIGTRAP, what a breakpoint or a step looks like.
+    /// SIGTRAP, the signal of a breakpoint or a step.
     pub const TRAP: Self = Self(5);
 }
 
@@ -263,7 +263,7 @@ impl fmt::Display for SignedHex {
     }
 }
 
-/// A word of the protocol's, up to the next `:`, `;`, `,` or `=`.
+/// A word of the protocol, up to the next `:`, `;`, `,` or `=`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Word(pub String);
 

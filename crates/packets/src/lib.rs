@@ -3,27 +3,27 @@
 //! # How a session goes
 //!
 //! The client sends a [`Request`], the server a [`Reply`]. A packet is `$payload#checksum`, and each is acknowledged until both
-//! sides agree not to ([`frame`]). A reply does not say what it is: `1` may be a number, a yes, or an error. So it is parsed with
-//! the kind that its request expects ([`Request::reply_kind`]). Three things break the alternation:
+//! sides agree not to ([`frame`]). A reply does not show its kind: `1` may be a number, a yes, or an error. So it is parsed as the
+//! kind that its request expects ([`Request::reply_kind`]). Three things break the alternation:
 //!
 //! - Output for the user ([`Reply::Output`]) comes before the reply.
-//! - A question of the server ([`Reply::Relocate`], [`Reply::FileIo`]) takes the place of a reply. GDB may send requests of its own, such
-//!   as `m` and `X`, before it answers.
+//! - A question of the server ([`Reply::Relocate`], [`Reply::FileIo`]) takes the place of a reply. GDB may send further requests,
+//!   such as `m` and `X`, before it answers.
 //! - In non-stop mode a [`Notification`] comes at any time.
 //!
-//! A packet that the server does not know gets an empty reply ([`Reply::Unsupported`]). That is how GDB finds out what is
-//! supported, besides `qSupported`. So an unknown packet is a value ([`Request::Unknown`]). A known one that is malformed is an
-//! error, with its name and the place in it.
+//! An unknown packet gets an empty reply ([`Reply::Unsupported`]), by which GDB finds out what is supported, besides `qSupported`.
+//! So an unknown packet is a value ([`Request::Unknown`]). A known one that is malformed is an error, with its name and the place
+//! in it.
 //!
 //! # How packets are declared
 //!
-//! Each family of packets has one file, and each packet one line of grammar in it. The parser, the printer and the explanation in
-//! plain words are made from that line. [`Request::prefixes`] lists them all. Numbers are hexadecimal. The output is what GDB 13.1
-//! and gdbserver 13.1 print, leading zeros included; the parser accepts other spellings. `TRACEPOINT_PACKETS.md` lists
-//! the tracepoint packets, with a test for each.
+//! Each family of packets has one file, and each packet one line of grammar in it. The parser, the printer and the explanation are
+//! generated from that line. [`Request::prefixes`] lists them all. Numbers are hexadecimal. The output is what GDB 13.1 and
+//! gdbserver 13.1 print, leading zeros included; the parser accepts other spellings. `TRACEPOINT_PACKETS.md` lists the tracepoint
+//! packets, with a test for each.
 //!
-//! Input is hostile: no parser panics, and none allocates more than a small multiple of the packet's length. A
-//! [`frame::Decoder`] holds no more than the length it was made with, however long a run a peer announces.
+//! Input is hostile: no parser panics, and none allocates more than a small multiple of the packet's length. A [`frame::Decoder`]
+//! never holds more than its limit, for any run length that a peer sends.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

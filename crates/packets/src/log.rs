@@ -1,12 +1,11 @@
-//! Logs of sessions: what GDB writes with `set debug remote 1`, and our own form, read back into packets.
+//! Logs of sessions: the output of GDB's `set debug remote 1`, and our own form, parsed into packets.
 //!
-//! GDB's lines are `Sending packet: $…#cc`, `Packet received: …` and `  Notification received: …`, with `[remote] `
-//! before them since GDB 12. Up to GDB 10 the reply is on the request's line, after `...`. Unprintable bytes are
-//! escaped as in C; a long packet is cut (`set debug remote-packet-max-chars`), and the log says how many bytes are
-//! missing.
+//! GDB's lines are `Sending packet: $…#cc`, `Packet received: …` and `  Notification received: …`, with `[remote] ` before them
+//! since GDB 12. Up to GDB 10 the reply is on the request's line, after `...`. Unprintable bytes are escaped as in C. A long packet
+//! is cut (`set debug remote-packet-max-chars`), and the log has the number of missing bytes.
 //!
-//! Our own lines are a time in seconds, `<-` for a request, `->` for a reply or `=>` for a notification, the packet
-//! escaped in the same way, a tab, and what it means:
+//! Our own lines are a time in seconds, `<-` for a request, `->` for a reply or `=>` for a notification. The packet follows, escaped
+//! in the same way, then a tab and its meaning:
 //!
 //! ```
 //! use tracewire_packets::log::{Direction, Explainer, packets};
@@ -37,7 +36,7 @@ pub enum Direction {
     Notification,
 }
 
-/// A packet that a log says.
+/// A packet in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoggedPacket {
     /// On which line of the log, from 1.
@@ -78,7 +77,7 @@ fn on_line(number: usize, line: &[u8]) -> Vec<LoggedPacket> {
     own(number, line).into_iter().collect()
 }
 
-/// What follows the words, wherever in the line they stand.
+/// The text after the words, anywhere in the line.
 fn after<'a>(line: &'a [u8], words: &[u8]) -> Option<&'a [u8]> {
     memchr::memmem::find(line, words).map(|at| &line[at + words.len()..])
 }
@@ -159,7 +158,7 @@ pub fn line(time: f64, direction: Direction, payload: &[u8], meaning: &str) -> S
     format!("{time:12.6} {arrow} {}\t{meaning}", escape(payload))
 }
 
-/// As GDB escapes what it logs, and bytes that are not ASCII too.
+/// In GDB's escaping, with non-ASCII bytes escaped too.
 fn escape(payload: &[u8]) -> String {
     let mut text = String::with_capacity(payload.len());
     for byte in payload {
@@ -178,7 +177,7 @@ fn escape(payload: &[u8]) -> String {
     text
 }
 
-/// The bytes that a log's text stands for: C's escapes, `\ooo` and `\xNN`. A backslash before anything else stays.
+/// The bytes of a log's text: C's escapes, `\ooo` and `\xNN`. A backslash before other characters is kept.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -192,7 +191,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The byte that what follows a backslash stands for, and how many bytes that is.
+/// The byte of the escape after a backslash, and the length of the escape.
 fn escaped(text: &[u8]) -> (u8, usize) {
     match text {
         [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] => {
@@ -215,14 +214,14 @@ fn escaped(text: &[u8]) -> (u8, usize) {
     }
 }
 
-/// Explains the packets of a session, one after the other: what a reply says depends on its request.
+/// Explains the packets of a session in sequence: the meaning of a reply depends on its request.
 #[derive(Clone, Debug, Default)]
 pub struct Explainer {
     last: Option<Request>,
 }
 
 impl Explainer {
-    /// What the packet says, in a line.
+    /// The meaning of the packet, in a line.
     pub fn explain(&mut self, packet: &LoggedPacket) -> String {
         let LoggedPacket {
             direction,

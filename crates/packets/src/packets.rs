@@ -2,10 +2,9 @@
 
 /// Declares an enum of packets.
 ///
-/// Each variant has its grammar after `=`: the letters the packet starts with, then fields and letters in order, then
-/// in parentheses what may be missing at the end; and after `=>` a plain explanation, either a format string or a
-/// block that gives a `String`. A variant without anything after its letters is those letters exactly. The first
-/// variant that fits wins, so a longer beginning is before its shorter one.
+/// Each variant has its grammar after `=`: the letters at the packet's start, then fields and letters in order, then in parentheses
+/// optional parts at the end. After `=>` is the explanation, either a format string or a block that returns a `String`. A variant
+/// with only letters is exactly these. The first variant that matches wins, so a longer prefix is before its shorter one.
 macro_rules! packets {
     (
         $(#[$enum_meta:meta])*

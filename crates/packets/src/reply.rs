@@ -1,4 +1,4 @@
-//! Replies: what the server sends in answer to a request, and on its own.
+//! Replies: the server's answers to requests, and its own messages.
 
 mod failure;
 mod kind;
@@ -37,8 +37,7 @@ pub enum Reply {
     Error(Failure),
     /// A stop reply: `S`, `T`, `W`, `X`, `w`, `N`.
     Stop(StopReply),
-    /// `O` and hexadecimal digits: text for the user, while the program runs or a monitor command does. The reply
-    /// proper is still to come.
+    /// `O` and hexadecimal digits: text for the user, while the program runs or a monitor command does. The actual reply follows.
     Output(HexBytes),
     /// `F`: a system call that the program asks GDB to do; no reply comes before GDB has answered.
     FileIo(FileIoCall),
@@ -49,7 +48,7 @@ pub enum Reply {
         /// Where it is to go.
         to: Address,
     },
-    /// `m`: memory, perhaps less than was asked for.
+    /// `m`: memory, perhaps less than requested.
     Memory(Vec<u8>),
     /// `x`: `b` and memory.
     BinaryMemory(Vec<u8>),
@@ -75,7 +74,7 @@ pub enum Reply {
     Attached(bool),
     /// `qOffsets`.
     Offsets(Offsets),
-    /// `qSymbol`: the next symbol the stub asks for.
+    /// `qSymbol`: the next symbol that the stub requests.
     Symbol(HexBytes),
     /// `qXfer` read.
     Chunk(Chunk),
@@ -368,7 +367,7 @@ impl Reply {
     }
 }
 
-/// `l` and nothing else.
+/// Only an `l`.
 fn end(scanner: &mut Scanner<'_>) -> bool {
     let found = scanner.rest() == b"l";
     if found {

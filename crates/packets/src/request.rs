@@ -1,4 +1,4 @@
-//! Requests: what the client sends.
+//! Requests: the client's messages.
 
 use std::fmt;
 
@@ -21,8 +21,8 @@ macro_rules! families {
     ($( $(#[$meta:meta])* $variant:ident($type:ident), )*) => {
         /// A request, by its family.
         ///
-        /// The order is the order in which families are tried: what debuggers send most comes first, and no letters
-        /// of a family are the beginning of another family's.
+        /// The order is the order in which families are tried: the most frequent ones are first, and no prefix of a family is the
+        /// beginning of another family's.
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub enum Request {
             $( $(#[$meta])* $variant($type), )*
@@ -66,7 +66,7 @@ macro_rules! families {
                 [$( $type::PREFIXES ),*].into_iter().flatten().copied()
             }
 
-            /// What the request asks, in a line.
+            /// The meaning of the request, in a line.
             #[must_use]
             pub fn explain(&self) -> String {
                 match self {
@@ -117,7 +117,7 @@ families! {
     Process(ProcessRequest),
     /// Settings.
     Setting(SettingRequest),
-    /// What each side can do.
+    /// The features of each side.
     Feature(FeatureRequest),
     /// Answers to system calls of the program.
     FileIo(FileIoRequest),

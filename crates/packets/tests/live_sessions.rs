@@ -1,5 +1,4 @@
-//! Whole sessions of the installed GDB with the installed gdbserver, of which every packet must be known, and print back
-//! as it was.
+//! Whole sessions of the installed GDB with the installed gdbserver: every packet must be known, and print as it was.
 
 use std::path::Path;
 use std::process::Command;
@@ -60,7 +59,7 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Runs GDB on the program with these commands, and gives what it logged.
+/// Runs GDB on the program with these commands, and returns its log.
 fn session(commands: &str) -> Vec<u8> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use tracewire_packets::{Reply, ReplyKind, Request};
 
 const LOG: &[u8] = include_bytes!("data/session-packets.log");
 
-/// What a packet prints as once it is parsed. One that the log cut short is shortened to its last whole piece.
+/// The printed form of a parsed packet. One that the log cut short is shortened to its last whole part.
 fn back(packet: &mut LoggedPacket, parse: impl Fn(&[u8]) -> Result<Vec<u8>, String>) -> Vec<u8> {
     loop {
         match parse(&packet.payload) {
@@ -48,8 +48,8 @@ fn every_packet_of_a_session_parses_and_prints_back() {
                 replies += 1;
                 let kind = match (last.take(), packet.payload.first()) {
                     (Some(request), _) => request.reply_kind(),
-                    // The program's output stood before some requests on their lines, and took them out of the log;
-                    // all were reads: of memory, of a variable, of what a frame holds.
+                    // The program's output was before some requests on their lines, and removed them from the log; all were reads:
+                    // of memory, of a variable, of a frame's contents.
                     (None, first) => {
                         alone += 1;
                         match first {
@@ -109,7 +109,7 @@ fn told(log: &str) -> Vec<(Direction, String, usize)> {
 fn logs_of_every_gdb_are_read() {
     use Direction::{Notification, Reply, Request};
     let packet = |direction, payload: &str, omitted| (direction, payload.to_owned(), omitted);
-    // GDB 12 and newer, among what else it says.
+    // GDB 12 and newer, among other output.
     assert_eq!(
         told(
             "[remote] start_remote_1: enter\n  [remote] Sending packet: $qC#b4\n  \

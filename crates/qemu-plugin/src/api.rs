@@ -15,7 +15,7 @@ const CB_R_REGS: c_int = 1;
 /// They are not.
 const CB_NO_REGS: c_int = 0;
 
-/// What QEMU says of itself when it loads a plugin.
+/// QEMU's description of itself when it loads a plugin.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Info {
@@ -102,7 +102,7 @@ pub type MemoryCallback = extern "C" fn(c_uint, AccessInfo, u64, *mut c_void);
 /// Called when QEMU ends.
 pub type ExitCallback = extern "C" fn(Id, *mut c_void);
 
-/// A register as QEMU knows it.
+/// QEMU's handle of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterHandle(usize);
 
@@ -481,7 +481,7 @@ impl Api {
         done
     }
 
-    /// Reads memory all of which can be read; false where some cannot.
+    /// Reads memory all of which can be read; false if some of it cannot.
     ///
     /// # Safety
     /// As [`Api::read_memory`].

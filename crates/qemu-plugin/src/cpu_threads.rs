@@ -2,7 +2,7 @@
 
 use std::thread::ThreadId;
 
-/// What is printed where a thread runs several cpus.
+/// The message if a thread runs several cpus.
 pub const SHARED: &str = "tracewire: QEMU runs all cpus on one thread (thread=single or -icount), and does not tell the plugin which of them \
                           executes: instructions of others are recorded as those of cpu 0; use -accel tcg,thread=multi";
 

@@ -1,15 +1,15 @@
-//! A plugin of QEMU that records what the guest executes, in the text of QEMU4V. That is each instruction with its code and
-//! disassembly, its memory accesses with their values, and the registers that it changed.
+//! A plugin of QEMU that records the guest's execution in the text of QEMU4V. Each instruction has its code, its disassembly, its
+//! memory accesses with their values, and the registers that it changed.
 //!
 //! ```text
 //! qemu-system-riscv64 -plugin libtracewire_qemu_plugin.so,out=run.trace,limit=1000000 -kernel firmware.elf
 //! ```
 //!
-//! With `experiment=FILE` it runs the tracepoints of that file in place of that, and writes a trace file.
+//! With `experiment=FILE` it runs the tracepoints of that file instead, and writes a trace file.
 //!
 //! `tracewire qemu` starts QEMU with it, and all of Tracewire reads the file. The arguments are those of [`options::Options`].
 //!
-//! The licence is that of QEMU, of whose process the plugin becomes a part.
+//! The licence is that of QEMU, because the plugin becomes a part of its process.
 
 pub mod api;
 mod cpu_threads;
@@ -104,7 +104,7 @@ fn install(id: Id, target: &str, arguments: &[String]) -> Result<(), Box<dyn std
     Ok(())
 }
 
-/// What has gathered goes to the file; not while a cpu has the recorder, which then fills blocks itself.
+/// Writes the buffered data to the file, except while a cpu has the recorder, which then fills blocks itself.
 fn flush() {
     if let Some((recorder, _)) = RECORDER.get()
         && let Ok(mut recorder) = recorder.try_lock()
@@ -163,7 +163,7 @@ extern "C" fn on_execution(cpu: c_uint, number: *mut c_void) {
         recorder.flush();
         ENDED.store(true, Ordering::Relaxed);
         if !recorder.options().keep_running {
-            // SAFETY: QEMU ends as it does when a user asks for it.
+            // SAFETY: QEMU ends as after a user's request.
             unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
         }
     }

@@ -1,4 +1,4 @@
-//! What the plugin must know of each machine besides its registers' names and instructions.
+//! The plugin's facts about each machine besides its registers' names and instructions.
 
 use tracewire_arch::Architecture;
 
@@ -29,19 +29,19 @@ pub fn architecture(target_name: &str) -> Option<Architecture> {
         .map(|(_, architecture)| *architecture)
 }
 
-/// What the value of a register says of the mode.
+/// The mode for the value of a register.
 type ModeOf = fn(u64) -> Mode;
 
-/// What a machine changes without an instruction, and where its mode is.
+/// Changes that a machine makes without an instruction, and the place of its mode.
 #[derive(Clone, Copy, Debug)]
 pub struct Peculiarities {
     /// The register that has the mode, and what its value means.
     pub mode: Option<(&'static str, ModeOf)>,
-    /// What the trace says of a machine whose register of the mode cannot be read.
+    /// The mode in the trace for a machine whose mode register cannot be read.
     pub usual_mode: &'static str,
     /// The registers that an interrupt or an exception changes without changing the mode.
     pub at_exceptions: &'static [&'static str],
-    /// The registers that QEMU does not have whole while the guest runs: they are left out.
+    /// The registers that QEMU does not keep up to date while the guest runs: they are left out.
     pub unavailable: &'static [&'static str],
     /// The number of digits of an address.
     pub address_digits: usize,
@@ -54,7 +54,7 @@ pub struct Mode {
     pub name: &'static str,
     /// The letter of the instruction set.
     pub set: &'static str,
-    /// Whether the registers are those of another machine, so that an instruction's code does not say what it writes.
+    /// Whether the registers are those of another machine, so that an instruction's code does not show which it writes.
     pub is_foreign: bool,
     /// Other registers may be in use where this differs.
     pub bank: u64,

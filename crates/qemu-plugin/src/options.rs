@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::api::AccessKinds;
 
-/// What is recorded, and where to.
+/// The contents of the recording, and its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The file; compressed where its name ends in `.zst`.
@@ -27,9 +27,9 @@ pub struct Options {
     pub stop: Option<u64>,
     /// How many instructions are recorded at most.
     pub limit: Option<u64>,
-    /// Whether the guest goes on when the recording has ended.
+    /// Whether the guest runs on when the recording has ended.
     pub keep_running: bool,
-    /// The definitions of tracepoints, which then are what is recorded.
+    /// The definitions of tracepoints, whose frames are then recorded.
     pub experiment: Option<PathBuf>,
     /// Whether all registers are compared after each instruction, and not only those that its code can write.
     pub compare_all: bool,
@@ -38,7 +38,7 @@ pub struct Options {
 /// Which registers are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Registers {
-    /// Those of the largest set that GDB has for the machine by itself: general, floating point, vector.
+    /// Those of GDB's largest own set for the machine: general, floating point, vector.
     Standard,
     /// All that QEMU has, those of the system too.
     All,
@@ -46,7 +46,7 @@ pub enum Registers {
     Off,
 }
 
-/// What is wrong with an argument.
+/// The error of an argument.
 #[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
 pub enum OptionError {
     /// No such option.
@@ -61,7 +61,7 @@ pub enum OptionError {
         name: String,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The valid values.
         expected: &'static str,
     },
     /// An option that tracepoints do not have.

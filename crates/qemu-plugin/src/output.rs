@@ -1,4 +1,4 @@
-//! The file: blocks of whole lines, written by a thread of their own.
+//! The file: blocks of whole lines, written by a separate thread.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many bytes a block has before it goes to the file.
+/// The size of a block that is written to the file, in bytes.
 pub const BLOCK: usize = 1 << 20;
 
 /// How many blocks wait for the file before the guest does.
@@ -30,7 +30,7 @@ struct State {
     ends: bool,
     /// All is in the file.
     ended: bool,
-    /// What was wrong with the file, after which blocks are dropped.
+    /// The first error of the file, after which blocks are dropped.
     fault: Option<io::Error>,
 }
 
@@ -122,7 +122,7 @@ const FLUSH: std::time::Duration = std::time::Duration::from_millis(100);
 pub enum Output {
     /// Lines.
     Text(File),
-    /// One frame of zstd, of which all that was flushed can be read without the rest.
+    /// One frame of zstd, whose flushed part can be read without the rest.
     Compressed(zstd::Encoder<'static, File>),
 }
 

@@ -1,7 +1,7 @@
-//! What is executed, put together: an instruction, its accesses, and the registers that it changed.
+//! Combines the parts of the execution: an instruction, its accesses, and the registers that it changed.
 //!
-//! QEMU calls before an instruction executes. What the instruction before it did to registers is seen then, so an instruction is
-//! written when the cpu begins the next one: its line, its accesses, its registers. Instructions of several cpus are in the
+//! QEMU calls before an instruction executes. The register changes of the previous instruction are visible then. So an instruction
+//! is written when the cpu begins the next one: its line, its accesses, its registers. Instructions of several cpus are in the
 //! order in which they ended.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::registers::{Compared, RegisterFile, RegisterSet};
 use crate::text::{self, Time};
 use crate::written::{Written, written};
 
-/// A translated instruction by its number, which QEMU hands to the callback.
+/// A translated instruction by its number, which QEMU passes to the callback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Translated(pub usize);
 
@@ -58,7 +58,7 @@ pub enum Phase {
 #[derive(Debug, Default)]
 struct Cpu {
     registers: RegisterFile,
-    /// The instruction that executes, and what it has accessed.
+    /// The instruction that executes, and its accesses.
     current: Option<Translated>,
     accesses: Vec<Access>,
     mode: Option<(u64, Mode)>,
@@ -78,7 +78,7 @@ pub struct Recorder {
     /// Whether the machine has executed an instruction of 16 bits where codes are taken for 32.
     has_halves: bool,
     translated: Vec<Arc<Instruction>>,
-    /// The first instruction of all: where a reset leads to.
+    /// The first instruction of all: the target of a reset.
     reset: Option<u64>,
     known: HashMap<Key, Translated>,
     cpus: Vec<Cpu>,
@@ -95,7 +95,7 @@ pub struct Recorder {
     queue: Arc<Queue>,
 }
 
-/// What is to be called for an instruction.
+/// The callbacks of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Its number.
@@ -178,7 +178,7 @@ impl Recorder {
         false
     }
 
-    /// A block is translated: what is to be called for its instructions.
+    /// A block is translated. Returns the callbacks for its instructions.
     pub fn block(&mut self, block: Block) -> Vec<(crate::api::BlockInstruction, Wanted)> {
         if self.phase == Phase::Ended {
             return Vec::new();
@@ -344,7 +344,7 @@ impl Recorder {
         if next.begins_block {
             // SAFETY: the caller is in the callback.
             is_all |= unsafe { self.update_mode(number) } | is_reset;
-            // An exception in a block leads to another one; which registers it changed is not known from a code.
+            // An exception in a block leads to another one; no code shows which registers it changed.
             let follows = done.address.wrapping_add(u64::from(done.size)) == next.address;
             is_all |= !done.ends_block && !follows;
         }
@@ -465,13 +465,13 @@ impl Recorder {
             return;
         };
         if cpu.current.is_some() {
-            // SAFETY: this is called in the callback alone.
+            // SAFETY: this is called only in the callback.
             let access = unsafe { self.api.access(info, address) };
             cpu.accesses.push(access);
         }
     }
 
-    /// Hands over what has gathered, so that it is in the file if QEMU is killed.
+    /// Passes on the buffered data, so that it is in the file if QEMU is killed.
     pub fn flush(&mut self) {
         if !self.out.is_empty() {
             self.queue.replace(&mut self.out);

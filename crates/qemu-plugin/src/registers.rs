@@ -148,7 +148,7 @@ struct Value {
     bytes: [u8; WIDEST],
 }
 
-/// What the registers of a cpu held.
+/// The last values of a cpu's registers.
 #[derive(Default, Debug)]
 pub struct RegisterFile {
     values: Vec<Value>,

@@ -17,7 +17,7 @@ pub struct Data {
     pub version: u32,
     /// Hits of the run, those without a row included.
     pub hits: u64,
-    /// What the column `time` counts from, in nanoseconds; in digits.
+    /// The origin of the column `time`, in nanoseconds; in digits.
     pub time_origin_ns: String,
     /// How long after the start of the run that is, in nanoseconds.
     pub time_start_ns: u64,
@@ -95,7 +95,7 @@ pub struct Column {
     /// The values.
     #[serde(flatten)]
     pub cells: Cells,
-    /// Rows without a value: which of the tracepoint's, and the number of the text that says why.
+    /// Rows without a value: the index of the tracepoint's row, and the number of the text with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<(usize, u32)>,
 }

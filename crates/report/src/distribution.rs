@@ -1,4 +1,4 @@
-//! What values an expression had over all hits.
+//! The values of an expression over all hits.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -73,7 +73,7 @@ impl Distribution {
 }
 
 impl Distributions {
-    /// Adds a value of a hit; `text` is how it is shown. A part that is collected by itself too is counted once.
+    /// Adds a value of a hit; `text` is its printed form. A part that is also collected separately is counted once.
     pub fn add(&mut self, hit: u64, expression: &str, datum: &Datum, text: &str) {
         let Some(at) = self.at(expression) else {
             return;

@@ -45,7 +45,7 @@ const FILES: usize = 30;
 /// How many lines a source file has at most that is shown whole.
 const LINES: u64 = 3000;
 
-/// A part of memory whose history is wanted.
+/// A part of memory whose history is shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryHistory {
     /// As the user called it.
@@ -56,7 +56,7 @@ pub struct MemoryHistory {
     pub last: u64,
 }
 
-/// An execution trace with what is known of it.
+/// An execution trace with its symbols.
 #[derive(Clone, Copy)]
 pub struct ExecutionParts<'a> {
     /// The name of the trace.
@@ -67,13 +67,13 @@ pub struct ExecutionParts<'a> {
     pub registers: Option<&'a DebuggerRegisters>,
     /// The program.
     pub symbols: Option<&'a Symbols>,
-    /// Parts of memory whose history is wanted.
+    /// Parts of memory whose history is shown.
     pub memory: &'a [MemoryHistory],
     /// Whether source files are read.
     pub with_source: bool,
 }
 
-/// All that the page says of an execution trace.
+/// The page's data for an execution trace.
 pub(crate) struct Execution {
     pub(crate) title: String,
     pub(crate) facts: Vec<(&'static str, String)>,
@@ -129,7 +129,7 @@ pub(crate) struct History {
     pub(crate) all: usize,
     /// The instructions, as `tracewire memory` shows them; none between the first and the last ones that are listed.
     pub(crate) lines: Vec<Option<String>>,
-    /// What it held, where that is a number.
+    /// Its values, if these are numbers.
     pub(crate) values: Vec<Point>,
 }
 
@@ -222,7 +222,7 @@ fn programs(symbols: &Symbols) -> Vec<String> {
 }
 
 fn calls(tree: &CallTree) -> Calls {
-    // The least count that leaves few enough rows. A caller has no less than what it calls.
+    // The smallest count that leaves few enough rows. A caller has no less than its callees.
     let mut totals: Vec<u64> = tree.nodes().iter().map(|node| node.total).collect();
     totals.sort_unstable_by_key(|total| std::cmp::Reverse(*total));
     let least = totals.get(CALLS).map_or(0, |total| total + 1);

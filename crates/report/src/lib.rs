@@ -20,16 +20,16 @@
 //!
 //! # How a page is made
 //!
-//! One pass over the frames counts, and keeps a row of each hit up to a limit. What is counted is bounded too: numbers that are nearly
-//! equal become one where there are many different ones, and texts that come rarely are counted together.
+//! One pass over the frames counts, and keeps a row of each hit up to a limit. Counts are bounded too: nearly equal numbers become
+//! one if there are many different ones, and rare texts are counted together.
 //!
-//! Charts and tables are HTML and SVG that need no script. The table of hits is data: columns in a block of JSON, of which a script shows a page at
-//! a time.
+//! Charts and tables are HTML and SVG without a script. The table of hits is data: columns in a block of JSON, of which a script
+//! shows one page at a time.
 //!
 //! # Hostile data
 //!
-//! Names and values are the traced program's. `maud` escapes whatever is put into HTML; the block of JSON has no `<`; the script makes text nodes
-//! alone. The page's policy forbids it to load or send anything.
+//! Names and values come from the traced program. `maud` escapes them in HTML; the block of JSON has no `<`; the script only makes
+//! text nodes. The page's policy forbids it to load or send anything.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -51,7 +51,7 @@ pub use execution::{ExecutionParts, MemoryHistory};
 pub use run::RunOptions;
 pub use tracewire_views::RunPart;
 
-/// What was written.
+/// The results of writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Written {
     /// Hits of the run.

@@ -185,7 +185,8 @@ impl Numbers {
         found.map(|(number, _)| *number)
     }
 
-    /// The numbers as about `bars` bars; none of integers that 64-bit floating-point numbers do not tell apart. The scale is logarithmic where most of the numbers would be in one bar of the other.
+    /// The numbers as about `bars` bars; `None` for integers that 64-bit floating-point numbers cannot distinguish. The scale is
+    /// logarithmic if one bar of the linear one would have most of the numbers.
     pub fn histogram(&self, bars: usize) -> Option<Histogram> {
         let (least, most) = self.ends?;
         if !least.is_exact() || !most.is_exact() {
@@ -214,7 +215,7 @@ impl Numbers {
             .collect();
         let mut at = 0;
         for (number, count) in &self.counts {
-            // What lies under the first bound, as 0 does on the logarithmic scale, is in the first bar.
+            // Numbers below the first bound, such as 0 on the logarithmic scale, are in the first bar.
             while bins.get(at).is_some_and(|bin| number.value() >= bin.high) && at + 1 < bins.len()
             {
                 at += 1;

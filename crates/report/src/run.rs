@@ -34,10 +34,10 @@ const PLACES: usize = 30;
 /// How many lines before and after a place are shown.
 const AROUND: u64 = 6;
 
-/// How much of a piece of memory is shown that no expression stands for, in bytes.
+/// How many bytes are shown of a piece of memory without an expression.
 const MEMORY_SHOWN: usize = 64;
 
-/// What a report has.
+/// Options of a report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunOptions {
     /// The name of the run.
@@ -48,7 +48,7 @@ pub struct RunOptions {
     pub with_source: bool,
 }
 
-/// All that the page says of a run.
+/// The page's data for a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) title: String,
@@ -71,7 +71,7 @@ pub(crate) struct Part {
     pub(crate) process: Option<u32>,
     pub(crate) parent: Option<u32>,
     pub(crate) info: Info,
-    /// What is missing of its program.
+    /// The missing parts of its program.
     pub(crate) notes: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct TracepointReport {
     pub(crate) number: i32,
-    /// Where it was asked for, as the user wrote it.
+    /// Its locations, as the user wrote them.
     pub(crate) locations: Vec<String>,
     pub(crate) addresses: BTreeSet<String>,
     pub(crate) conditions: Vec<String>,
@@ -198,7 +198,7 @@ fn stack_words(stack: &Stack) -> Vec<String> {
     entries.chain(end).collect()
 }
 
-/// The values of a frame; of one whose program is not known, what the frame itself has.
+/// The values of a frame; if its program is not known, the contents of the frame.
 fn values<'a>(viewer: &Viewer<'a>, frame: Frame<'a>) -> Vec<TypedValue> {
     let values = viewer.typed_values(frame);
     if !values.is_empty() {
@@ -323,7 +323,7 @@ impl Run {
                 continue;
             };
             report.has_counts = true;
-            // What a span counts is in none of its actions.
+            // The aggregates of a span are in none of its actions.
             if !report
                 .commands
                 .iter()
@@ -363,7 +363,7 @@ impl Run {
     }
 }
 
-/// The tracepoints as they were asked for, by their numbers.
+/// The tracepoints with their definitions, by number.
 fn asked(parts: &[RunPart<'_>]) -> BTreeMap<i32, TracepointReport> {
     let mut all: BTreeMap<i32, TracepointReport> = BTreeMap::new();
     let add = |list: &mut Vec<String>, text: String| {
@@ -411,7 +411,7 @@ fn asked(parts: &[RunPart<'_>]) -> BTreeMap<i32, TracepointReport> {
 }
 
 impl TracepointReport {
-    /// What the tracepoint is called.
+    /// The name of the tracepoint.
     pub(crate) fn name(&self) -> String {
         match (self.locations.as_slice(), self.addresses.first()) {
             ([], Some(address)) => format!("*{address}"),
@@ -471,7 +471,7 @@ impl Reader {
                 (Some(_), Datum::Missing(_)) | (None, _) => &value.datum,
                 (Some(_), _) => &Datum::Missing(value.view.value.clone()),
             };
-            // The duration has a chart of its own.
+            // The duration has a separate chart.
             if value.view.expression != "$duration" {
                 report
                     .values

@@ -74,7 +74,7 @@ pub fn time(nanoseconds: f64) -> String {
     format!("{text} {unit}")
 }
 
-/// Writes times between two, in nanoseconds: all in one unit, with the digits that tell them apart.
+/// Formats times between two, in nanoseconds: all in one unit, with enough digits to distinguish them.
 pub fn times_between(first: f64, last: f64) -> impl Fn(f64) -> String {
     let units = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
     let (unit, factor) = units

@@ -1,4 +1,4 @@
-//! Instructions put one behind the other, with labels that may be named before they are placed.
+//! Consecutive instructions, with labels that may be used before they are placed.
 
 use crate::instruction::Instruction;
 use crate::program::{Function, Program};

@@ -7,7 +7,7 @@ pub(crate) const NAMES: [&str; 32] = [
     "ra",
 ];
 
-/// A decoded instruction. Registers are numbers, immediates as they stand in the code.
+/// A decoded instruction. Registers are numbers, immediates are as in the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Instruction {
     /// An operation on two registers: function code, destination, sources.

@@ -1,8 +1,8 @@
-//! A MIPS processor that runs a real program and writes what it does as QEMU4V text.
+//! A MIPS processor that runs a real program and writes its execution as QEMU4V text.
 //!
-//! Tests need traces whose every state is known from elsewhere, and measurements need traces of any size. This is
-//! both: an interpreter with registers and memory of its own, which a test can ask after any number of steps, and
-//! which shares no code with the readers.
+//! Tests need traces whose every state is known independently, and measurements need traces of any size. This serves both: an
+//! interpreter with its own registers and memory, which a test can read after any number of steps, and which shares no code with
+//! the readers.
 //!
 //! ```
 //! use tracewire_sample_machine::{Machine, Options, Trace};
@@ -20,8 +20,9 @@
 //! println!("sp is {:#x}", machine.register(29));
 //! ```
 //!
-//! The program has a loop that writes all over memory through a small function, which is called most of the time (`mix`).
-//! It has a recursive function (`fib`), loops over bytes and half-words (`copy`, `sum`), and a call through a pointer. Branches have delay slots, as on every MIPS.
+//! The program has a loop that writes all over memory through a small function (`mix`), which is called most of the time. It has a
+//! recursive function (`fib`), loops over bytes and half-words (`copy`, `sum`), and a call through a pointer. Branches have delay
+//! slots, as on every MIPS.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -37,7 +38,7 @@ pub use machine::{Access, Machine, Step};
 pub use program::{Function, Program};
 pub use trace::Trace;
 
-/// Where the machine's memory starts: the program stands at [`TEXT`], data behind it, the stack at the end.
+/// The start of the machine's memory: the program is at [`TEXT`], data after it, the stack at the end.
 pub const MEMORY: u32 = 0x8000_0000;
 
 /// Where the program starts.
@@ -46,7 +47,7 @@ pub const TEXT: u32 = MEMORY + 0x1000;
 /// Where the data start that are scattered over.
 pub const DATA: u32 = MEMORY + 0x10_0000;
 
-/// What to run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether the processor is big-endian.

@@ -16,10 +16,10 @@ pub struct Access {
     pub data: u32,
 }
 
-/// What one instruction did.
+/// The effects of one instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Where it stands.
+    /// Its address.
     pub address: u32,
     /// Its code.
     pub word: u32,
@@ -36,8 +36,7 @@ pub struct Machine {
     big_endian: bool,
     registers: [u32; 34],
     program_counter: u32,
-    /// Where execution goes behind the instruction at the program counter: not always the next, for that may be a
-    /// delay slot.
+    /// The address that is executed after the instruction at the program counter: a branch's target if that is a delay slot.
     next: u32,
     memory: Vec<u8>,
 }
@@ -160,7 +159,7 @@ impl Machine {
         step
     }
 
-    /// What an instruction does; gives where execution goes behind the delay slot, if it branches.
+    /// Executes an instruction. Returns the address after the delay slot, if it branches.
     fn execute(&mut self, instruction: Instruction, step: &mut Step) -> Option<u32> {
         let get = |register: u8| self.registers[usize::from(register)];
         let address = step.address;

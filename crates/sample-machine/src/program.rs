@@ -12,7 +12,7 @@ pub struct Function {
     pub name: &'static str,
     /// The address of its first instruction.
     pub start: u32,
-    /// The address behind its last.
+    /// The address after its last instruction.
     pub end: u32,
 }
 
@@ -139,7 +139,7 @@ fn assemble(options: &Options) -> Program {
     code.put(or(S5, S5, 0x660d));
     code.put(I::LoadUpper(S2, (options.seed >> 16) as u16));
     code.put(or(S2, S2, options.seed as u16));
-    // Each processor has random numbers and a stack of its own.
+    // Each processor has separate random numbers and a separate stack.
     code.put(I::Register(Alu::AddUnsigned, S2, S2, K0));
     code.put(I::Shift(true, T0, K0, 12));
     code.put(I::Register(Alu::SubtractUnsigned, SP, SP, T0));
@@ -250,7 +250,7 @@ fn assemble(options: &Options) -> Program {
     code.put(I::JumpRegister(RA));
     code.put(I::NOP);
 
-    // Sums half-words and signed bytes, and leaves the sum behind them.
+    // Sums half-words and signed bytes, and stores the sum after them.
     code.function("sum", sum);
     let next = code.label();
     code.put(copy(V0, ZERO));

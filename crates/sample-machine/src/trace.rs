@@ -1,4 +1,4 @@
-//! What the machine does, as QEMU4V text.
+//! The machine's execution, as QEMU4V text.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::{Machine, Options, Program, Step};
 pub struct Trace {
     machines: Vec<Machine>,
     instructions: u64,
-    /// For each instruction of the program: its address, code, mode and text as they stand in a line.
+    /// For each instruction of the program: its address, code, mode and text, as in a line.
     tails: Vec<Vec<u8>>,
 }
 
@@ -49,8 +49,7 @@ impl Trace {
         self.instructions
     }
 
-    /// The machines, by cpu number, in the state behind the last instruction that was written. Memory is the first
-    /// one's.
+    /// The machines, by cpu number, in the state after the last written instruction. Memory is that of the first one.
     #[must_use]
     pub fn machines(&self) -> &[Machine] {
         &self.machines

@@ -1,10 +1,10 @@
-//! The machine against what others know: GDB's disassembler, and arithmetic.
+//! The machine, compared with GDB's disassembler, and with arithmetic.
 
 use std::process::Command;
 
 use tracewire_sample_machine::{Machine, Options, Program, Trace};
 
-/// What GDB makes of the program's code, instruction by instruction.
+/// GDB's disassembly of the program's code, instruction by instruction.
 #[test]
 fn gdb_disassembles_the_same() {
     for big_endian in [true, false] {
@@ -32,7 +32,7 @@ fn gdb_disassembles_the_same() {
         for (line, address) in lines.iter().zip((program.base()..).step_by(4)) {
             assert!(line.contains(&format!("{address:#x}")), "{line}");
             let text = line.split_once(":\t").unwrap().1;
-            // GDB names the function behind an address.
+            // GDB appends the function to an address.
             let text = text.split(" <").next().unwrap().replace('\t', " ");
             assert_eq!(program.text(address).unwrap(), text, "at {address:#x}");
         }

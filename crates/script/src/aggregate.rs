@@ -8,21 +8,21 @@ use crate::place::Located;
 use crate::scan::{commas, keyword, outside};
 use crate::span::in_nanoseconds;
 
-/// An aggregate as a script asks for it.
+/// An aggregate in a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScriptAggregate {
-    /// What is computed.
+    /// The function.
     pub function: AggregateFunction,
     /// The call, `sum(bytes)`.
     pub call: Located,
-    /// Of what it is computed; of `top(K, E)`, what is counted.
+    /// The expression that is aggregated; for `top(K, E)`, the key.
     pub value: Option<Located>,
     /// The keys, in order.
     pub keys: Vec<Located>,
 }
 
 impl ScriptAggregate {
-    /// As it was asked for, with its keys.
+    /// Its source text, with its keys.
     #[must_use]
     pub fn text(&self) -> String {
         let keys: Vec<&str> = self.keys.iter().map(Located::text).collect();

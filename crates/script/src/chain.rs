@@ -1,7 +1,8 @@
 //! Tracepoints that a hit of another one enables and disables.
 //!
-//! Whether such a tracepoint is enabled is in a trace state variable, `$enabled_N`. Its condition looks there first, and the action of
-//! the other one is a `teval` that sets it. So a pad, a trap, a stub, a recording and GDB need to know nothing else.
+//! A trace state variable, `$enabled_N`, has the state of such a tracepoint. Its condition reads the variable first, and the
+//! action of the other tracepoint is a `teval` that sets it. So a pad, a trap, a stub, a recording and GDB need no support for
+//! it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -114,7 +115,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Reads who enables whom, and makes `teval` lines of what does. Also gives what is wrong.
+    /// Reads which tracepoints enable others, and makes `teval` lines of these actions. Also returns the errors.
     pub(crate) fn of(script: &mut Script) -> (Self, Vec<ScriptError>) {
         let known: BTreeSet<_> = script.tracepoints.iter().map(|own| own.number).collect();
         let mut chain = Self::default();
@@ -165,7 +166,7 @@ impl Chain {
         })
     }
 
-    /// The condition of a tracepoint at one of its locations, with what `own` asks besides.
+    /// The condition of a tracepoint at one of its locations, combined with its own condition `own`.
     pub(crate) fn condition(
         &self,
         tracepoint: &ScriptTracepoint,

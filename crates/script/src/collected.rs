@@ -1,4 +1,4 @@
-//! What the action lines of a trace file's tracepoint collect.
+//! The expressions that the action lines of a trace file's tracepoint collect.
 
 use crate::actions;
 use crate::command::{self, Command, name_length};
@@ -9,15 +9,15 @@ use crate::source;
 /// The items of all `collect` lines, in order, each once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CollectedItems {
-    /// What a hit collects.
+    /// The expressions collected at a hit.
     pub hit: Vec<String>,
-    /// What each step of `while-stepping` collects.
+    /// The expressions collected at each step of `while-stepping`.
     pub step: Vec<String>,
 }
 
 impl CollectedItems {
-    /// Reads the action lines that a trace file carries, `while-stepping` and its `end` included. A line that
-    /// cannot be understood is left out: the file was not written for us.
+    /// Reads the action lines of a trace file, `while-stepping` and its `end` included. A line that is not understood is left
+    /// out: another program may have written the file.
     #[must_use]
     pub fn of(commands: &[String]) -> Self {
         let mut items = Self::default();

@@ -2,7 +2,7 @@
 
 use crate::error::{Problem, near_names};
 
-/// What a command does here.
+/// The command's meaning here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Command {
     Trace,
@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Ignore,
     Set,
     Source,
-    /// A breakpoint of GDB: it takes a number and is left out.
+    /// A breakpoint of GDB: it takes a number and is ignored.
     Breakpoint,
     /// A command of a session, which has no part in setting tracepoints.
     Session,
@@ -169,7 +169,7 @@ pub(crate) fn command(name: &str) -> Result<Command, Problem> {
 
 /// A command between `actions` and `end`.
 pub(crate) fn action(name: &str) -> Result<Command, Problem> {
-    // `while` by itself is a command of GDB's own.
+    // A plain `while` is another command of GDB.
     let table = if name == "while" { &[] } else { ACTIONS };
     find(name, table).map_err(|_| Problem::UnknownAction {
         name: name.to_owned(),

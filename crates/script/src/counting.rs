@@ -1,7 +1,7 @@
-//! What a location counts: aggregates compiled for it.
+//! The aggregates of a location, compiled for it.
 //!
-//! Keys, values and conditions of a span are worked out at the entry, where they are about neither the return value nor the duration. The
-//! entry keeps what the end of the call needs. Those of a `return` are worked out at the return, where they can be.
+//! Keys, values and conditions of a span are evaluated at the entry, unless they use the return value or the duration. The entry
+//! keeps the values that the end of the call needs. Those of a `return` are evaluated at the return, where possible.
 
 use tracewire_debuginfo::{Scope, Symbols};
 use tracewire_expr::{CompiledOperand, ExpressionError, compile_condition, compile_operand};
@@ -59,7 +59,7 @@ impl CountingCompiler<'_> {
             .map_err(|error| (self.error)(place, &error))
     }
 
-    /// What the location counts, and the aggregates in the words of a file.
+    /// The aggregates of the location, and their form in a file.
     pub(crate) fn counting(
         &self,
         tracepoint: &ScriptTracepoint,
@@ -105,7 +105,7 @@ impl CountingCompiler<'_> {
                 true => is_exit || is_whole,
                 false => role.is_entry(),
             };
-            // What belongs to another location is compiled for its words alone.
+            // An aggregate of another location is compiled only for its form in the file.
             let counted = self.counted(index, aggregate, &mut |text| {
                 if self.is_at_end(span, text.text()) {
                     let scope = match is_exit || is_whole {

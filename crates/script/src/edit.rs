@@ -19,7 +19,7 @@ impl Script {
         commands: bool,
     ) -> Result<(), ScriptError> {
         let numbers = if argument.is_empty() {
-            // `commands` speaks of the last breakpoint of any kind, `actions` of the last tracepoint.
+            // `commands` refers to the last breakpoint of any kind, `actions` to the last tracepoint.
             let last = if commands && self.last_number > 0 {
                 Some(TracepointNumber(self.last_number))
             } else {
@@ -37,7 +37,7 @@ impl Script {
             .map(|tracepoint| (tracepoint.kind, tracepoint.span.is_some()))
             .collect();
         if numbered.is_empty() {
-            // What a breakpoint of GDB would do is left out with the breakpoint.
+            // The commands of a GDB breakpoint are ignored with the breakpoint.
             let known = numbers.iter().all(|number| number.0 <= self.last_number);
             if commands && known {
                 skip_block(lines, line)?;

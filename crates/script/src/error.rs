@@ -1,21 +1,21 @@
-//! What can be wrong in a script.
+//! Errors of a script.
 
 use std::fmt;
 
 use crate::place::Located;
 
-/// A script that cannot be used, with the words that are wrong.
+/// An error in a script, with the words that are wrong.
 ///
-/// Shown in several lines: `FILE:LINE:COLUMN: what is wrong`, the line, the underlined words, and what to do.
+/// Shown in several lines: `FILE:LINE:COLUMN: problem`, the line, the underlined words, and a hint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScriptError {
     /// The words that are wrong; none where a whole file cannot be read.
     pub place: Option<Located>,
-    /// What is wrong with them.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong.
+/// The kinds of problems.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -32,7 +32,7 @@ pub enum Problem {
     TooLong {
         /// Its name.
         file: String,
-        /// What is the most.
+        /// The limit.
         limit: usize,
     },
     /// Files that read files that read files.
@@ -51,7 +51,7 @@ pub enum Problem {
     AmbiguousCommand {
         /// The name as written.
         name: String,
-        /// What it may mean.
+        /// The possible meanings.
         candidates: Vec<String>,
     },
     /// Not a line of `actions`.
@@ -76,7 +76,7 @@ pub enum Problem {
     /// Something is missing.
     #[error("{0} expected")]
     Missing(&'static str),
-    /// Something is there that does not belong there.
+    /// Unexpected text.
     #[error("nothing more expected here")]
     Junk,
     /// Not a number, or too large a one.
@@ -128,7 +128,7 @@ pub enum Problem {
     /// More keys than an aggregate can have.
     #[error("an aggregate has {0} keys at most")]
     ManyKeys(usize),
-    /// A text where a number is wanted.
+    /// A text where a number is needed.
     #[error("a number is needed here; a text can be a key")]
     TextOfAggregate,
     /// More than a span can keep from its entry for its end.
@@ -152,7 +152,7 @@ pub enum Problem {
         "a hit enables or disables tracepoints, and a step does not: put this line before while-stepping"
     )]
     SwitchOfSteps,
-    /// A variable of the script's has the name of the one that says whether a tracepoint is enabled.
+    /// A variable of the script has the name of a tracepoint's enable variable.
     #[error(
         "${0} says whether the tracepoint is enabled; a script that enables it at a hit can have no other variable of this name"
     )]
@@ -162,7 +162,7 @@ pub enum Problem {
         "$old is the value before the write; a script with `watch` can have no other variable of this name"
     )]
     OldIsTaken,
-    /// A variable that nobody made.
+    /// An undefined variable.
     #[error("there is no trace state variable ${0}")]
     NoSuchVariable(String),
     /// The initial value must be known before the program runs.

@@ -1,9 +1,9 @@
-//! Where the calls of a function begin and end: its entry, its returns, and its jumps to other functions.
+//! Where the calls of a function begin and end: its entry, its returns, and its tail calls.
 //!
 //! The function is disassembled over all of its ranges. At each of these places the stack pointer of the first instruction is
-//! found from one register: calls are told apart by it. A jump to elsewhere is a tail call only where call frame information, if there
-//! is any, says that the stack is as it was at the first instruction; other jumps lead to a part of the function that has a symbol
-//! of its own.
+//! computed from one register: it identifies the call. A jump out of the function is a tail call only if call frame information,
+//! if there is any, says that the stack is as at the first instruction. Other jumps lead to a part of the function with another
+//! symbol.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use tracewire_model::{Address, ByteOrder, RegisterNumber, SpanRole};
 /// The largest range of a function that is read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// How many ranges a function may have with those that its jumps lead to.
+/// The most ranges of a function, including the targets of its jumps.
 const MOST_RANGES: usize = 1024;
 
 /// How many instructions before another one are given.
@@ -28,11 +28,11 @@ const MOST_BEFORE: usize = 4;
 pub struct CallPoint {
     /// The instruction.
     pub address: Address,
-    /// What it is to the call.
+    /// Its role in the call.
     pub role: SpanRole,
     /// From which register the stack pointer at the first instruction is found.
     pub register: RegisterNumber,
-    /// What is added to it.
+    /// The offset that is added to the register.
     pub offset: i64,
 }
 
@@ -70,8 +70,8 @@ pub fn call_points(symbols: &Symbols, function: &Function, entry: Address) -> Ve
     std::iter::once(entry_point).chain(exits).collect()
 }
 
-/// The instructions that always come before one of a function, the nearest first: no call, no branch, and none of the function's
-/// branches leads between them and it. For x86 alone; four instructions at most.
+/// The instructions that always come before one of a function, the nearest first. None is a call or a branch, and no branch of
+/// the function leads between them and it. Only for x86; at most four instructions.
 #[must_use]
 pub fn straight_before(symbols: &Symbols, function: &Function, address: Address) -> Vec<Address> {
     let bitness = match symbols.architecture().unwrap_or(Architecture::X86_64) {
@@ -146,7 +146,7 @@ struct Code<'a> {
     stack_pointer: RegisterNumber,
 }
 
-/// What an instruction does that matters here.
+/// The relevant effects of an instruction.
 struct Step {
     address: Address,
     kind: StepKind,
@@ -157,7 +157,7 @@ struct Step {
 enum StepKind {
     Return,
     Jump(Address),
-    /// A jump to where a word of memory or a register says; whether it can be a jump within a function, by a table.
+    /// A jump to an address in memory or in a register. It may be a jump within a function through a table.
     JumpTo {
         may_be_table: bool,
     },
@@ -173,8 +173,8 @@ impl Code<'_> {
         }
     }
 
-    /// Where the entry is, and how the first instruction's stack pointer is found there: past a prologue from what call frame
-    /// information says; without that, the entry is the first instruction.
+    /// The entry, and how the first instruction's stack pointer is computed there. After a prologue call frame information gives
+    /// it; without that, the entry is the first instruction.
     fn entry(&self, wanted: Address) -> (Address, RegisterNumber, i64) {
         if wanted != self.function.entry
             && let Some(CfaRule::RegisterOffset { register, offset }) = self.symbols.cfa(wanted)
@@ -185,7 +185,7 @@ impl Code<'_> {
         (self.function.entry, self.stack_pointer, 0)
     }
 
-    /// Whether the stack is as it was at the first instruction, as far as call frame information says; `unknown` where it does not.
+    /// Whether the stack is as at the first instruction, by call frame information; `unknown` without any.
     fn is_stack_empty(&self, pc: Address, unknown: bool) -> bool {
         match self.symbols.cfa(pc) {
             Some(CfaRule::RegisterOffset { register, offset }) => {
@@ -295,8 +295,8 @@ fn each_x86_step(bitness: u32, start: Address, bytes: &[u8], mut each: impl FnMu
     }
 }
 
-/// Of machines whose instructions are words, or half words of RISC-V. A machine with delay slots changes the stack pointer after the
-/// jump: nothing is said of it.
+/// For machines with instructions of one word, or half words of RISC-V. A machine with delay slots changes the stack pointer
+/// after the jump, so its jumps are not followed.
 fn each_word_step(
     architecture: Architecture,
     start: Address,

@@ -1,4 +1,4 @@
-//! The list of a one-line specification: what is after its colon.
+//! The list of a one-line specification: the part after its colon.
 
 use crate::actions::{collect_items, format, items};
 use crate::aggregate;

@@ -1,4 +1,4 @@
-//! What a script says, before any symbol has been looked up.
+//! The parsed contents of a script, before any symbol is looked up.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::place::Located;
 pub struct ScriptTracepoint {
     /// Its number, which GDB would give it too.
     pub number: TracepointNumber,
-    /// By which command it was set.
+    /// The command that set it.
     pub kind: ScriptTracepointKind,
     /// Whether each call of a function is measured: with `span` or `return`. `kind` is [`ScriptTracepointKind::Trap`] then.
     pub span: Option<SpanStatement>,
@@ -27,13 +27,13 @@ pub struct ScriptTracepoint {
     pub disabled_locations: BTreeSet<usize>,
     /// After how many hits the run stops; 0 for never.
     pub pass_count: u64,
-    /// What a hit does.
+    /// The actions of a hit.
     pub actions: Vec<ScriptAction>,
     /// Whether a hit collects each argument of the marker, too: `-m NAME` in one line, without a list.
     pub marker_arguments: bool,
 }
 
-/// By which command a tracepoint was set.
+/// The command that set a tracepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScriptTracepointKind {
     /// `trace`.
@@ -54,11 +54,11 @@ pub struct ScriptAction {
     /// The whole line, as a trace file and the remote protocol carry it; of a one-line specification, the line that a
     /// script would have.
     pub line: Located,
-    /// What it does.
+    /// Its kind.
     pub kind: ScriptActionKind,
 }
 
-/// What a line of `actions` does.
+/// The kind of a line of `actions`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScriptActionKind {
     /// `collect`.
@@ -86,7 +86,7 @@ pub enum ScriptActionKind {
     WhileStepping {
         /// How many instructions.
         count: u64,
-        /// What each collects.
+        /// The actions of each step.
         body: Vec<ScriptAction>,
     },
 }
@@ -100,7 +100,7 @@ pub struct ScriptVariable {
     pub initial: i64,
 }
 
-/// What `set` said about the run; `None` for what it did not mention.
+/// The settings of the run; `None` for those that are not set.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
     /// `set trace-notes`.
@@ -115,7 +115,7 @@ pub struct Settings {
     pub circular: Option<bool>,
     /// `set disconnected-tracing`.
     pub disconnected: Option<bool>,
-    /// `set default-collect`: what every tracepoint collects besides.
+    /// `set default-collect`: an additional collection for every tracepoint.
     pub default_collect: Option<ScriptAction>,
     /// `set breakpoint pending`: whether a location that is not found waits for a library (`on`) or is an error (`off`);
     /// `auto` (`None`) leaves it to the command line.
@@ -167,7 +167,7 @@ impl ScriptTracepoint {
         })
     }
 
-    /// Whether it counts, and collects nothing besides.
+    /// Whether it only counts, and collects nothing.
     #[must_use]
     pub fn only_counts(&self) -> bool {
         !self.actions.is_empty()

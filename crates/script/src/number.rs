@@ -20,7 +20,7 @@ const DEPTH_LIMIT: usize = 64;
 /// The value of a constant expression of C: numbers, characters, brackets, signs and the operators of integers.
 ///
 /// # Errors
-/// Says what is in the way.
+/// The reason why it is not one.
 pub(crate) fn constant(text: &str) -> Result<i64, &'static str> {
     let mut parser = Parser { rest: text };
     let value = parser.binary(0, 0)?;

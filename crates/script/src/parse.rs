@@ -19,19 +19,19 @@ const SOURCE_DEPTH: usize = 16;
 /// The longest script, in bytes.
 const LENGTH_LIMIT: usize = 16 << 20;
 
-/// The variables that every run has: GDB's own, and what a frame carries besides.
+/// The variables that every run has: GDB's own, and those in every frame.
 pub const BUILTIN_VARIABLES: [&str; 3] = ["trace_timestamp", "trace_thread", "trace_cpu"];
 
-/// What scripts and one-line specifications ask for, in the order in which they were read.
+/// The contents of scripts and one-line specifications, in the order in which they were read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Script {
     /// The tracepoints that were not deleted again, by rising number.
     pub tracepoints: Vec<ScriptTracepoint>,
     /// The variables, in the order of `tvariable`; the builtin ones are not among them.
     pub variables: Vec<ScriptVariable>,
-    /// What `set` said.
+    /// The settings of `set`.
     pub settings: Settings,
-    /// What was left out, because it has no part in setting tracepoints.
+    /// Commands that were ignored, because they set no tracepoint.
     pub ignored: Vec<Ignored>,
     /// The number of the last tracepoint or breakpoint, GDB's `$bpnum`.
     pub(crate) last_number: i32,
@@ -40,7 +40,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// A script that asks for nothing.
+    /// An empty script.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -54,10 +54,10 @@ impl Script {
         self.source(path, None, 0)
     }
 
-    /// Reads commands from a text; `name` stands for the file in errors.
+    /// Reads commands from a text; `name` is the file's name in errors.
     ///
     /// # Errors
-    /// At the first command that is wrong; what came before it is kept.
+    /// At the first wrong command; the commands before it are kept.
     pub fn read_text(&mut self, name: &str, text: &str) -> Result<(), ScriptError> {
         self.obey(name, text, 0)
     }
@@ -71,14 +71,14 @@ impl Script {
     /// ```
     ///
     /// The colon is the first one outside quotes and brackets that has a blank, or nothing, after it and
-    /// belongs to no `?`: the colons of `ns::function` and `file.c:12` are part of the location. `-m NAME` is a marker,
-    /// as `strace` has it; without a list, each of the marker's arguments is collected.
+    /// belongs to no `?`: the colons of `ns::function` and `file.c:12` are part of the location. `-m NAME` is a USDT probe, as
+    /// for `strace`; without a list, each of its arguments is collected.
     ///
-    /// The list holds expressions, and no actions: whatever an expression begins with is a name. Only the whole word
-    /// `collect` is let pass before the list, where an expression follows it: `collect s` collects `s`, and `collect`,
-    /// `collect, s`, `collect->s` and `collect * s` (an operator with a blank after it) are about a variable of that name.
+    /// The list has expressions, and no actions: the first word of an expression is a name. Only the whole word `collect` is
+    /// skipped before the list, if an expression follows it: `collect s` collects `s`. But `collect`, `collect, s`, `collect->s`
+    /// and `collect * s` (an operator followed by a blank) use a variable of that name.
     ///
-    /// `disabled` before the place is for a tracepoint that does nothing until a hit of another one enables it.
+    /// `disabled` before the place is for a tracepoint that is inactive until a hit of another one enables it.
     ///
     /// A `/s` before the list holds for all of it, one before an expression for that expression.
     ///
@@ -277,7 +277,7 @@ impl Script {
         Ok(number)
     }
 
-    /// What is watched and its value from before are collected ahead of everything else.
+    /// The watched memory and its previous value are collected before everything else.
     fn watch(&mut self, argument: &Located) -> Result<TracepointNumber, ScriptError> {
         // GDB's option for an address that is worked out once, which it always is here.
         let (option, rest) = argument.word();
@@ -297,7 +297,7 @@ impl Script {
     }
 }
 
-/// The statement that a place begins with, where a function follows it: `span` alone, or before `if`, is a function's name.
+/// The statement at the start of a place, if a function follows it: `span` alone, or before `if`, is a function's name.
 fn statement_of(word: &Located, rest: &Located) -> Option<SpanStatement> {
     let statement = match word.text() {
         "span" => SpanStatement::Span,

@@ -1,4 +1,4 @@
-//! Where a word of a script is, so that an error can point at it.
+//! The position of a word in a script, so that an error can point at it.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ struct Line {
     text: String,
 }
 
-/// A piece of one line of a script, which knows where it is.
+/// A piece of one line of a script, with its position.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Located {
     line: Arc<Line>,
@@ -70,7 +70,7 @@ impl Located {
         }
     }
 
-    /// What follows the first `bytes` bytes.
+    /// The part after the first `bytes` bytes.
     #[must_use]
     pub(crate) fn after(&self, bytes: usize) -> Self {
         self.part(bytes..self.range.len())
@@ -112,7 +112,7 @@ impl Located {
         let number = self.line.number.to_string();
         let margin = " ".repeat(number.len());
         let before = self.line.text.get(..self.range.start).unwrap_or_default();
-        // A tab stays a tab, so that the underline is below the words whatever a tab's width is.
+        // Tabs are kept, so that the underline is below the words with any tab width.
         let indent: String = before
             .chars()
             .map(|c| if c == '\t' { '\t' } else { ' ' })

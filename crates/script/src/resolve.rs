@@ -1,4 +1,4 @@
-//! From a script and the program's symbols to what an experiment is made of.
+//! From a script and the program's symbols to the parts of an experiment.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -37,11 +37,11 @@ use crate::watch;
 pub struct Resolver {
     script: Script,
     chain: Chain,
-    /// What is wrong with who enables whom, until it was told.
+    /// Errors of `enable` and `disable` actions, until they are reported.
     chain_problems: Vec<ScriptError>,
     variables: Vec<VariableDefinition>,
     given: BTreeSet<(TracepointNumber, Address)>,
-    /// Locations where the tracepoint cannot be as it is written, but is elsewhere.
+    /// Locations at which the tracepoint's expressions do not compile, though they do at others.
     left_out: HashSet<(TracepointNumber, Address)>,
     stack_top: Option<Address>,
     collect_limits: CollectLimits,
@@ -49,24 +49,24 @@ pub struct Resolver {
     is_unlimited: bool,
 }
 
-/// How many places a pattern of names may have that nobody has said yes to.
+/// The most places of a name pattern without the user's consent.
 pub const MOST_PLACES: usize = 1000;
 
-/// What one look at the symbols gave.
+/// The result of one resolution.
 #[derive(Debug, Default)]
 pub struct Resolution {
     /// Locations that were not given before, by tracepoint and address.
     pub placed: Vec<Placed>,
-    /// Tracepoints that have no location at all yet.
+    /// Tracepoints without any location so far.
     pub pending: Vec<Pending>,
     /// Tracepoints that can never work as they are written, or not at one of their locations.
     pub problems: Vec<ScriptError>,
     /// Patterns with more places than [`MOST_PLACES`], which are not set.
     pub excessive: Vec<Excessive>,
-    /// What the user should know all the same.
+    /// Messages for the user that are no errors.
     pub warnings: Vec<ResolveWarning>,
-    /// The resolvers of indirect functions that tracepoints name and of which nothing is known to have been selected: where
-    /// something is, there are more locations.
+    /// The resolvers of indirect functions that tracepoints name and that have no known selection. Each selection adds a
+    /// location.
     pub unselected: Vec<Address>,
 }
 
@@ -85,7 +85,7 @@ impl Resolution {
 /// A tracepoint's definition at one location, and where that is in the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
-    /// What to install.
+    /// The definition to install.
     pub definition: TracepointDefinition,
     /// Where it is.
     pub location: ResolvedLocation,
@@ -98,9 +98,9 @@ pub struct Pending {
     pub number: TracepointNumber,
     /// Its location, as written.
     pub location: Located,
-    /// What is not there yet; one line.
+    /// Why it has no location; one line.
     pub reason: String,
-    /// Whether nothing in the program has such a name, so that it may be misspelt. What is known to be still to come is not
+    /// Whether nothing in the program has such a name, so that it may be misspelt. A name that is known to come later is not
     /// unknown.
     pub is_unknown: bool,
 }
@@ -131,14 +131,14 @@ impl fmt::Display for Excessive {
     }
 }
 
-/// Something that is left out, and why.
+/// Something that is left out, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResolveWarning {
     /// The words in the script.
     pub place: Located,
     /// At which address of the tracepoint.
     pub address: Address,
-    /// What and why.
+    /// The subject and the reason.
     pub message: String,
 }
 
@@ -197,14 +197,14 @@ impl Resolver {
         self
     }
 
-    /// How much is collected of what strings, containers and pointers with an owner lead to.
+    /// Sets how much is collected of the targets of strings, containers and owning pointers.
     #[must_use]
     pub const fn with_collect_limits(mut self, limits: CollectLimits) -> Self {
         self.collect_limits = limits;
         self
     }
 
-    /// Lets patterns have any number of places.
+    /// Allows patterns to have any number of places.
     pub const fn unlimited(&mut self) {
         self.is_unlimited = true;
     }
@@ -221,7 +221,7 @@ impl Resolver {
         &self.variables
     }
 
-    /// Looks every tracepoint up in the modules that are there now, and compiles what is new.
+    /// Looks every tracepoint up in the current modules, and compiles new locations.
     pub fn resolve(&mut self, symbols: &Symbols) -> Resolution {
         let mut resolution = Resolution {
             problems: std::mem::take(&mut self.chain_problems),
@@ -454,8 +454,7 @@ impl Resolver {
         }
     }
 
-    /// Forgets the locations in a range of addresses, whose module is gone: if it comes back, they are given
-    /// again.
+    /// Forgets the locations in a range of addresses, whose module is unloaded: if it is loaded again, they are returned again.
     pub fn forget(&mut self, from: Address, to: Address) {
         let stays = |(_, address): &(TracepointNumber, Address)| !(from..to).contains(address);
         self.given.retain(stays);
@@ -469,8 +468,8 @@ impl Resolver {
     }
 }
 
-/// What is collected at `longjmp`: where it goes to on the stack. On x86-64, C libraries keep the stack pointer in the seventh word of a
-/// `jmp_buf`; glibc encrypts it with a word of the thread's.
+/// The actions at `longjmp`, which collect its target on the stack. On x86-64, C libraries keep the stack pointer in the seventh
+/// word of a `jmp_buf`; glibc encrypts it with a word of the thread's memory.
 fn longjmp_actions(architecture: Architecture, registers: &[RegisterNumber]) -> Vec<Action> {
     let mut registers: RegisterMask = registers.iter().copied().collect();
     // The first argument, `rdi`.
@@ -481,7 +480,7 @@ fn longjmp_actions(architecture: Architecture, registers: &[RegisterNumber]) -> 
         && let (Some(argument), Some(thread)) = (argument, thread)
     {
         registers.insert(argument);
-        // The entries of spans have asked for the thread pointer, so the file has room for it.
+        // The entries of spans have requested the thread pointer, so the file has room for it.
         for (base, offset) in [(argument, 0x30), (thread, 0x30)] {
             actions.push(Action::Memory {
                 base: Some(base),
@@ -494,7 +493,7 @@ fn longjmp_actions(architecture: Architecture, registers: &[RegisterNumber]) -> 
     actions
 }
 
-/// The places of a span, and what is left out.
+/// The places of a span, and those that are left out.
 struct SpanPlaces {
     places: Vec<(ResolvedLocation, Option<SpanLocation>)>,
     warning: Option<ResolveWarning>,
@@ -542,15 +541,15 @@ struct Compiler<'a> {
     marker: Option<&'a Marker>,
     /// Whether GDB takes the location for another address.
     elsewhere_in_gdb: bool,
-    /// What the location is to a span.
+    /// The location's role in a span.
     span: Option<&'a SpanLocation>,
-    /// What is watched there.
+    /// The object that is watched there.
     watched: Option<&'a FixedObject>,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Scope],
     stack_top: Option<Address>,
     collect_limits: CollectLimits,
-    /// Whether registers that nothing asks for are left out.
+    /// Whether registers that are not requested are left out.
     withholds_registers: bool,
     warnings: Vec<ResolveWarning>,
 }
@@ -587,7 +586,7 @@ impl Compiler<'_> {
                 self.chain.condition(tracepoint, None).filter(|_| is_entry)
             }
             Some(own) => {
-                // By itself, so that an error is about the words of the script.
+                // Compiled separately, so that an error refers to the words of the script.
                 compile(own.text())?;
                 self.chain.condition(tracepoint, Some(own.text()))
             }
@@ -622,7 +621,7 @@ impl Compiler<'_> {
                 step_actions = self.actions(&body.iter().collect::<Vec<_>>())?;
             }
         }
-        // GDB keeps `default-collect` to itself, and a reader of the file then does not know of it.
+        // GDB does not store `default-collect` in the file, so its readers do not know of it.
         let commands = every
             .first()
             .filter(|_| script.settings.default_collect.is_some());
@@ -685,7 +684,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// What collects each argument of the marker that is in a form which is known: not `$_sdata`, which a jump cannot.
+    /// The collection of each argument of the probe that is in a known form: not `$_sdata`, which a jump cannot collect.
     fn marker_arguments(&mut self, place: &Located) -> Result<Option<ScriptAction>, ScriptError> {
         let Some(marker) = self.marker else {
             return Ok(None);
@@ -712,7 +711,7 @@ impl Compiler<'_> {
         Ok(Some(action))
     }
 
-    /// The location as given, where GDB has to find the place by other words. A marker has words of its own.
+    /// The location as given, where GDB finds the place by other words. A probe has its own form.
     fn own_location(&self, tracepoint: &ScriptTracepoint) -> Option<String> {
         let text = tracepoint.location.text();
         let is_own =
@@ -723,7 +722,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// The location, in words that GDB finds the place by. It knows Rust's functions by their whole names alone.
+    /// The location in a form with which GDB finds the place. GDB knows Rust functions only by their full names.
     fn at_for_gdb(&self, tracepoint: &ScriptTracepoint) -> String {
         let text = tracepoint.location.text();
         if tracepoint.kind == ScriptTracepointKind::Marker {
@@ -786,8 +785,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// The actions at a location of a span: its part of the list, what the condition needs, and the register that tells the calls
-    /// apart.
+    /// The actions at a location of a span: its part of the list, the data for the condition, and the register that identifies
+    /// the call.
     fn span_actions(
         &mut self,
         tracepoint: &ScriptTracepoint,
@@ -802,7 +801,7 @@ impl Compiler<'_> {
                 .condition
                 .as_ref()
                 .unwrap_or(&tracepoint.location);
-            // The frames would have to hold what the condition looks at.
+            // The frames would have to contain the data that the condition reads.
             check_redaction(self.symbols, self.scope, part, &numbers)
                 .map_err(|error| self.expression_error(place, &error))?;
             let mut list = ActionList::new(self.symbols, self.scope, &numbers);
@@ -851,8 +850,8 @@ impl Compiler<'_> {
                                     self.warn(item, message);
                                 }
                             }
-                            // A variable may live at one location of a tracepoint and not at another: what
-                            // is there is collected, and what is not is said to be so.
+                            // A variable may exist at one location of a tracepoint and not at another: it is collected where it
+                            // exists, and a warning names the others.
                             Err(error)
                                 if matches!(
                                     error.kind(),
@@ -926,8 +925,8 @@ impl Compiler<'_> {
         });
     }
 
-    /// The length of the instruction that a fast tracepoint displaces; 5, the length of a jump, where the file
-    /// does not tell.
+    /// The length of the instruction that a fast tracepoint displaces; 5, the length of a jump, if the file does not have the
+    /// instruction.
     fn instruction_length(&self) -> u64 {
         let bitness = match self.symbols.architecture() {
             Some(Architecture::I386) => 32,
@@ -970,7 +969,7 @@ enum NotWatched {
     Wrong(ScriptError),
 }
 
-/// What a `watch` is about. A name that nothing has may be that of a library's variable.
+/// The object of a `watch`. An unknown name may be that of a library's variable.
 fn watched_object(
     symbols: &Symbols,
     script: &Script,

@@ -1,4 +1,4 @@
-//! Finding what is outside quotes and brackets: commas, the keyword `if`, the colon of a `-t` argument.
+//! Searches outside quotes and brackets: for commas, the keyword `if`, the colon of a `-t` argument.
 
 /// Walks over `text` and gives the byte offset and the character of everything that is outside quotes,
 /// parentheses, brackets and braces. What opens or closes a bracket is not given.
@@ -45,7 +45,7 @@ fn is_lifetime(text: &str) -> bool {
             .is_none_or(|c| c.is_whitespace() || matches!(c, ',' | '>' | '+'))
 }
 
-/// Where the commas stand that part a list.
+/// The positions of the commas that separate a list.
 pub(crate) fn commas(text: &str) -> Vec<usize> {
     outside(text)
         .filter(|(_, character)| *character == ',')
@@ -79,8 +79,7 @@ fn outside_regex(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     outside(&text[start..]).map(move |(at, character)| (start + at, character))
 }
 
-/// Where a word starts that is by itself, outside quotes and brackets; `(` may follow it at once. The text may begin with a
-/// location.
+/// The start of a separate word outside quotes and brackets; `(` may follow it directly. The text may begin with a location.
 pub(crate) fn keyword(text: &str, word: &str) -> Option<usize> {
     let mut previous_blank = true;
     for (at, character) in outside_regex(text) {
@@ -98,8 +97,8 @@ pub(crate) fn keyword(text: &str, word: &str) -> Option<usize> {
     None
 }
 
-/// Where the colon is that parts a `-t` argument, which begins with a location: one that a blank or the end follows, and that belongs to
-/// no `?`. The colons of `a::b` and `file.c:12` have no blank after them.
+/// The position of the colon that separates a `-t` argument, which begins with a location. A blank or the end follows it, and it
+/// belongs to no `?`. The colons of `a::b` and `file.c:12` have no blank after them.
 pub(crate) fn separating_colon(text: &str) -> Option<usize> {
     let mut questions = 0_usize;
     for (at, character) in outside_regex(text) {

@@ -1,4 +1,4 @@
-//! `set`: what a run knows, and what of GDB's own is let pass.
+//! `set`: the settings of a run, and the GDB settings that are accepted without effect.
 
 use crate::actions;
 use crate::error::{Problem, ScriptError, near_names};

@@ -1,8 +1,8 @@
-//! Action lines as a trace file carries them.
+//! The action lines of a trace file.
 //!
-//! GDB 13 compiles a file's action lines again when it opens the file, and gives the rest of the tracepoints up at the
-//! first that it cannot compile: every `collect/s`, and expressions that its compiler does not know. Such a line is
-//! written as a comment, which GDB skips, followed by one that collects as much of it as GDB knows:
+//! GDB 13 compiles a file's action lines again when it opens the file. At the first that it cannot compile it drops the rest of
+//! the tracepoints: every `collect/s`, and expressions that its compiler does not support. Such a line is written as a comment,
+//! which GDB skips, followed by a line that collects as much of it as GDB supports:
 //!
 //! ```text
 //! # collect/s job->name, *items@count
@@ -14,11 +14,11 @@ use crate::command::{self, Command, name_length};
 use crate::model::{ScriptAction, ScriptActionKind};
 use crate::place::Located;
 
-/// What is before a line that GDB is to skip.
+/// The prefix of a line that GDB is to skip.
 const COMMENT: &str = "# ";
 
-/// The lines of actions in order, as GDB sends them (`while-stepping` is followed by its body and `end`), and as it
-/// can take them. `gdb_can_collect` says it of an item.
+/// The lines of actions in order, as GDB sends them (`while-stepping` is followed by its body and `end`), in a form that GDB
+/// accepts. `gdb_can_collect` returns whether GDB accepts an item.
 pub(crate) fn for_gdb<'a>(
     actions: impl IntoIterator<Item = &'a ScriptAction>,
     gdb_can_collect: &dyn Fn(&str) -> bool,
@@ -66,8 +66,8 @@ pub(crate) fn for_gdb<'a>(
     lines
 }
 
-/// The action lines of a trace file as the user wrote them: those that stand as comments because GDB cannot take
-/// them are put back in the place of what is there for GDB.
+/// The action lines of a trace file as the user wrote them: lines that are comments for GDB replace the lines that are there for
+/// GDB.
 #[must_use]
 pub fn as_written(lines: &[String]) -> Vec<String> {
     let mut written = Vec::new();

@@ -11,7 +11,7 @@ use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepoint};
 use crate::place::Located;
 use crate::scan::outside;
 
-/// What functions are left by that do not return, and what that is to them. A name may be in several libraries.
+/// Functions through which other functions are left without a return, and the role of each. A name may be in several libraries.
 const DEPARTURES: [(&str, SpanRole); 12] = [
     ("_Unwind_RaiseException", SpanRole::Exception),
     ("_Unwind_Resume_or_Rethrow", SpanRole::Exception),
@@ -80,7 +80,7 @@ pub(crate) fn locations(
     points.iter().filter_map(of_point).collect()
 }
 
-/// Where functions are left without a return, in every module that is loaded.
+/// Where functions are left without a return, in every loaded module.
 pub(crate) fn departures(symbols: &Symbols, stack_pointer: RegisterNumber) -> Vec<SpanLocation> {
     let mut found: Vec<SpanLocation> = Vec::new();
     for module in symbols.modules() {
@@ -125,7 +125,7 @@ pub(crate) fn mentions(text: &str, name: &str) -> bool {
         .any(|(at, _)| !text[at + name.len()..].starts_with(is_word))
 }
 
-/// What the program returns.
+/// The name of the return value.
 pub(crate) const RETURN_VALUE: &str = "$retval";
 
 /// How long it took.
@@ -199,7 +199,7 @@ pub fn in_nanoseconds(condition: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// What is collected at a location of a span.
+/// The data that is collected at a location of a span.
 pub(crate) struct Collected {
     /// The action lines there.
     pub(crate) actions: Vec<ScriptAction>,
@@ -208,8 +208,8 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// What of a tracepoint's list belongs to a location. `fits` says whether an expression can be collected where another
-    /// scope is.
+    /// The part of a tracepoint's list that belongs to a location. `fits` returns whether an expression can be collected in
+    /// another scope.
     pub(crate) fn at(
         tracepoint: &ScriptTracepoint,
         of: &SpanLocation,
@@ -220,7 +220,7 @@ impl Collected {
         } = of.point;
         let belongs = |text: &str| {
             if text == DURATION {
-                // It stands where the span is shown, and is collected nowhere.
+                // It is listed where the span is shown, and not collected anywhere.
                 return match statement {
                     SpanStatement::Span => role.is_entry(),
                     SpanStatement::Return => !matches!(role, SpanRole::MayTailCall),
@@ -232,7 +232,7 @@ impl Collected {
             match statement {
                 SpanStatement::Span => role.is_entry(),
                 SpanStatement::Return => {
-                    // What the return still has is of the return; what it has no more, of the entry.
+                    // Data that exists at the return is of the return; the rest is of the entry.
                     let is_kept = text.to_ascii_lowercase();
                     let is_arguments = is_kept.starts_with("$arg");
                     let at_return = |scope: &Scope| !is_arguments && fits(*scope, text);

@@ -1,4 +1,4 @@
-//! `watch`: a tracepoint on memory, which is hit by whatever writes there.
+//! `watch`: a tracepoint on memory, which is hit by every write there.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) fn has_watch(script: &Script) -> bool {
     tracepoints.any(|tracepoint| tracepoint.kind == ScriptTracepointKind::Watch)
 }
 
-/// Finds what a `watch` is about. Its names are seen from no function.
+/// Finds the object of a `watch`. Its names are looked up outside of any function.
 pub(crate) fn object(
     symbols: &Symbols,
     variables: &[VariableDefinition],
@@ -51,7 +51,7 @@ pub(crate) fn location(symbols: &Symbols, object: &FixedObject) -> Option<Resolv
     })
 }
 
-/// What is watched, as the file has it.
+/// The watched object in the form of a trace file.
 pub(crate) fn watched(tracepoint: &ScriptTracepoint, object: &FixedObject) -> WatchedObject {
     WatchedObject {
         length: object.length,

@@ -1,4 +1,4 @@
-//! Scripts that GDB's own `save tracepoints` writes are accepted unchanged, and say what GDB was told.
+//! Scripts written by GDB's `save tracepoints` are accepted unchanged, and have the definitions that GDB had.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tracewire_script::{Script, ScriptActionKind, ScriptTracepointKind};
 
-/// What GDB saves after the commands, read as a script.
+/// The file that GDB saves after the commands, read as a script.
 fn saved(directory: &Path, commands: &str) -> (String, Script) {
     let program = directory.join("sample");
     let built = Command::new("cc")
@@ -129,7 +129,7 @@ fn fast_static_and_unknown_places() {
     );
     let kinds: Vec<_> = script.tracepoints.iter().map(|t| t.kind).collect();
     use ScriptTracepointKind::{Fast, Trap};
-    // gdbserver serves no fast tracepoint in this program; GDB may refuse to set one at a short instruction.
+    // gdbserver supports no fast tracepoint in this program; GDB may refuse to set one at a short instruction.
     assert!(
         kinds.iter().filter(|kind| **kind == Trap).count() >= 3,
         "{text}"

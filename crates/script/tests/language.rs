@@ -1,4 +1,4 @@
-//! The language: what a script says, and what is said about one that is wrong.
+//! The language: the contents of scripts, and the errors of wrong ones.
 
 use tracewire_script::{BufferSize, Script, ScriptActionKind, ScriptTracepointKind};
 

@@ -175,7 +175,7 @@ fn a_library_that_comes_and_goes_gives_its_locations_again() {
     assert_eq!(again.placed.len(), 1);
 }
 
-/// A library may have a function of the same name, with other arguments: it is said where the script does not fit.
+/// A library may have a function of the same name, with other arguments: a warning names where the script does not fit.
 #[test]
 fn a_condition_for_one_location_only_leaves_the_other_out() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -200,10 +200,10 @@ fn a_condition_for_one_location_only_leaves_the_other_out() {
     assert!(shown.starts_with(start), "{shown}");
     let end = "other.c:1): No symbol \"depth\" in current context. (at 0x7f0000001";
     assert!(shown.contains(end), "{shown}");
-    // Said once.
+    // Reported once.
     let again = resolver.resolve(&symbols);
     assert!(again.warnings.is_empty(), "{again:?}");
-    // Where it fits nowhere it is an error, which names one of the places.
+    // If it fits nowhere it is an error, which names one of the places.
     let mut nowhere = self::resolver("trace handle if dpeth < 3\n");
     let problems = nowhere.resolve(&symbols).problems;
     assert!(

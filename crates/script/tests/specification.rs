@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tracewire_script::{CollectedItems, Script, ScriptActionKind, ScriptTracepoint};
 
-/// The words that have a meaning of their own in a script.
+/// The words with a meaning in a script.
 const WORDS: [&str; 12] = [
     "collect",
     "teval",
@@ -66,7 +66,7 @@ fn expression() -> impl Strategy<Value = String> {
             (inner.clone(), operator, inner.clone(), any::<bool>()).prop_map(
                 |(a, operator, b, blanks)| {
                     match (operator, blanks) {
-                        // A comma by itself parts the list.
+                        // A comma at the top level separates the list.
                         (",", _) => format!("({a}, {b})"),
                         (operator, true) => format!("{a} {operator} {b}"),
                         (operator, false) => format!("{a}{operator}{b}"),
@@ -76,7 +76,7 @@ fn expression() -> impl Strategy<Value = String> {
             (inner.clone(), inner.clone(), inner).prop_map(|(a, b, c)| format!("{a} ? {b} : {c}")),
         ]
     })
-    // Alone, `collect /s x` and `collect/s x` are the action with a format; `&&x` is no expression.
+    // By itself, `collect /s x` and `collect/s x` are the action with a format; `&&x` is no expression.
     .prop_filter("a format", |text| {
         !text.starts_with("collect/s ")
             && !text.starts_with("collect /s ")
@@ -100,7 +100,7 @@ fn place() -> impl Strategy<Value = String> {
     })
 }
 
-/// What is before the list or an expression of it: none, `/s`, or `/s` with a length.
+/// The format before the list or an expression of it: none, `/s`, or `/s` with a length.
 fn format() -> impl Strategy<Value = Option<Option<u32>>> {
     prop_oneof![
         4 => Just(None),
@@ -196,7 +196,7 @@ impl Specification {
         )
     }
 
-    /// What is to be collected.
+    /// The expected collections.
     fn expected(&self) -> Vec<(Option<u32>, String)> {
         // Without a length a string is cut where GDB cuts one.
         let limit = |format: Option<Option<u32>>| format.map(|limit| limit.unwrap_or(200));
@@ -209,7 +209,7 @@ impl Specification {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// What is read is what was written; what is printed into a trace file is read as the same.
+    /// The list is read as written; its form in a trace file is read as the same.
     #[test]
     fn a_list_is_collected_as_it_is_written(specification in specifications()) {
         let text = specification.text();

@@ -1,4 +1,4 @@
-//! A machine of one's own behind the GDB server: a RISC-V that knows four instructions.
+//! A custom machine behind the GDB server: a RISC-V with four instructions.
 //! `cargo run -p tracewire-server --example own_target -- :1234`, then in gdb-multiarch `target remote :1234`.
 
 use tracewire_arch::{Architecture, Machine};

@@ -1,11 +1,11 @@
-//! Who may be a client.
+//! Which clients are accepted.
 //!
-//! The protocol has no notion of a user, and a client does what the server's user may do. So:
+//! The protocol has no users, and a client may do whatever the server's user may do. So:
 //!
-//! - Who begins with a byte that no packet begins with is turned away at once ([`is_protocol`]). A browser that a web page
-//!   has post packets begins with the request's method.
-//! - A Unix socket can be connected to by its owner alone, and its peer must be the server's own user or root.
-//! - On TCP, which any user of the machine can connect to even where it is loopback, a client may be asked for a [`Token`]
+//! - A connection whose first byte begins no packet is closed at once ([`is_protocol`]). A web page that makes a
+//!   browser post packets fails, since the request begins with its method.
+//! - Only its owner can connect to a Unix socket, and the peer must be the server's own user or root.
+//! - Any user of the machine can connect to TCP, also on loopback, so a client may be asked for a [`Token`]
 //!   ([`crate::handshake`]).
 
 use std::fs::{self, File, OpenOptions};
@@ -30,11 +30,11 @@ pub(crate) fn is_own(stream: &UnixStream) -> io::Result<bool> {
     Ok(peer.uid() == 0 || peer.uid() == geteuid().as_raw())
 }
 
-/// What a client must know to be let in: a word from a file that only its owner can read.
+/// The secret that a client must send: the content of a file that only its owner can read.
 #[derive(Clone)]
 pub struct Token(Vec<u8>);
 
-/// A file that gives no token.
+/// Why a file gives no token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -52,7 +52,7 @@ pub enum TokenError {
         /// Which file.
         path: PathBuf,
     },
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("{} belongs to another user", path.display())]
     Foreign {
         /// Which file.
@@ -75,10 +75,10 @@ const SHORTEST: usize = 16;
 const LONGEST: usize = 1024;
 
 impl Token {
-    /// Reads the token of a file; a file that is not there is made, with a random one.
+    /// Reads the token of a file; a missing file is made, with a random one.
     ///
     /// # Errors
-    /// When there is none in it, or others can read it.
+    /// When the file is empty, or others can read it.
     pub fn of_file(path: &Path) -> Result<Self, TokenError> {
         let failed = |source| TokenError::File {
             path: path.to_owned(),
@@ -121,7 +121,7 @@ impl Token {
         Ok(Self(token.to_vec()))
     }
 
-    /// Whether a client's word is the token; it takes the same time whatever the word.
+    /// Whether a client's word is the token. The comparison takes the same time for any word.
     pub(crate) fn is(&self, word: &[u8]) -> bool {
         let longest = self.0.len().max(word.len());
         let at = |bytes: &[u8], place: usize| bytes.get(place).copied().unwrap_or(0);
@@ -131,14 +131,14 @@ impl Token {
     }
 }
 
-/// A token is shown to nobody.
+/// The token is not shown in debug output.
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token")
     }
 }
 
-/// Digits that nobody can guess.
+/// Random digits.
 fn random() -> io::Result<Vec<u8>> {
     let mut bytes = [0; 24];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -148,7 +148,7 @@ fn random() -> io::Result<Vec<u8>> {
         .collect())
 }
 
-/// A path for a Unix socket that nobody has named: in the folder that the system has for the user alone, if there is one.
+/// The default path for a Unix socket: in the user's runtime directory, if there is one.
 pub(crate) fn own_socket() -> PathBuf {
     let folder = std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
@@ -157,7 +157,7 @@ pub(crate) fn own_socket() -> PathBuf {
     folder.join(format!("tracewire-{}.sock", std::process::id()))
 }
 
-/// Removes the socket of a server that is gone: one of ours that nobody listens at.
+/// Removes the socket of a server that has ended: one that belongs to this user and has no listener.
 pub(crate) fn remove_stale_socket(path: &Path) {
     use std::os::unix::fs::FileTypeExt;
     let is_ours = fs::symlink_metadata(path)
@@ -166,7 +166,7 @@ pub(crate) fn remove_stale_socket(path: &Path) {
         && let Err(error) = UnixStream::connect(path)
         && error.raw_os_error() == Some(libc::ECONNREFUSED)
     {
-        // What stays is an error of the bind that follows.
+        // If it cannot be removed, the bind that follows fails.
         let _ = fs::remove_file(path);
     }
 }

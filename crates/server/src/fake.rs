@@ -1,8 +1,7 @@
-//! A session with a program that is not there, for tests of everything between a client and a target.
+//! A session with a simulated program, for tests of everything between a client and a target.
 //!
-//! The program is [`tracewire_experiment::fake::FakeTarget`]: three threads that go round a loop of sixteen instructions
-//! and change memory on the way, the same at every run. What answers the tracepoint packets is what answers them for live
-//! programs.
+//! The program is [`tracewire_experiment::fake::FakeTarget`]: three threads that loop over sixteen instructions and
+//! change memory, the same at every run. The tracepoint packets are answered by the same code as for live programs.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -29,7 +28,7 @@ use crate::trace::SaveFolder;
 
 /// Where the program's code starts; the instructions have four bytes each.
 pub const CODE: Address = Address(0x1000);
-/// Where the memory starts that it changes.
+/// The start of the memory that it changes.
 pub const DATA: Address = Address(0x2000);
 /// How large each of the two is, in bytes.
 pub const SIZE: u64 = 64;
@@ -38,7 +37,7 @@ pub const THREADS: [u32; 3] = [1, 2, 3];
 
 /// How many instructions are executed before the program has ended.
 const LIFE: u64 = 4096;
-/// How many before it stops by itself, as if somebody had interrupted it.
+/// How many before it stops by itself, as for an interrupt.
 const TURN: u64 = 256;
 
 /// The registers beside the program counter.
@@ -56,7 +55,7 @@ pub type FakeSession = Stub<FakeProgram>;
 /// A session with the program before its first instruction; traces may be saved in the directory.
 ///
 /// # Panics
-/// Never: the description of its registers is a good one.
+/// Never: the description of its registers is valid.
 #[must_use]
 pub fn session(save: Option<SaveFolder>) -> FakeSession {
     let program = FakeProgram {
@@ -75,13 +74,13 @@ pub struct FakeProgram {
 }
 
 impl FakeProgram {
-    /// Where tracepoints are in the program now.
+    /// The addresses of the inserted tracepoints.
     #[must_use]
     pub const fn inserted(&self) -> &std::collections::BTreeSet<Address> {
         self.target.inserted()
     }
 
-    /// What the program does next.
+    /// The program's next step.
     fn moment(&self) -> Moment {
         let [first, second, third] = THREADS;
         let thread = ThreadId([first, second, third, first][(self.age % 4) as usize]);
@@ -140,7 +139,7 @@ impl StubTarget for FakeProgram {
         self.target.run(&moment, hits);
         self.age += 1;
         if self.age >= LIFE {
-            // What was in it is gone with it.
+            // The tracepoints ended with the program.
             self.target = program();
             return Stepped::Exited(0);
         }

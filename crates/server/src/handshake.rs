@@ -1,8 +1,8 @@
 //! The client's token, before its session.
 //!
-//! Stock GDB has one command that takes any words to a server, `monitor`, and it can be given where no program runs yet: to
-//! `target extended-remote`, a server that asks for a token says that there is no process. What GDB sends until then is
-//! answered so that it connects, and nothing that a program is needed for:
+//! Stock GDB has one command that sends any text to a server, `monitor`, and it works before a program runs. So to
+//! `target extended-remote`, a server that requires a token reports that there is no process. Until the token comes, it
+//! answers what GDB needs to connect, and nothing that needs a program:
 //!
 //! ```text
 //! (gdb) target extended-remote :2345
@@ -10,7 +10,7 @@
 //! (gdb) attach 4711
 //! ```
 //!
-//! `attach` gives GDB the process that the server has. A debugger that is not let in stops nothing.
+//! `attach` gives GDB the server's process. A debugger without the token stops nothing.
 
 use std::io::{self, Read, Write};
 
@@ -34,18 +34,18 @@ const MOST_SETTINGS: usize = 64;
 
 const WANTED: &str = "this server wants its token first: monitor auth TOKEN";
 
-/// How far a connection has come before its session.
+/// The state of a connection before its session.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) connection: Connection,
-    /// What the client has asked for already, in order.
+    /// The requests that the client has made already, in order.
     pub(crate) requests: Vec<Request>,
-    /// What it has sent since.
+    /// The bytes that it has sent after them.
     pub(crate) input: Vec<u8>,
 }
 
 impl Opening {
-    /// A connection on which nothing has been said.
+    /// A connection without any input yet.
     pub(crate) fn new() -> Self {
         Self {
             connection: Connection::new(Side::Server, PACKET_SIZE),
@@ -55,20 +55,20 @@ impl Opening {
     }
 }
 
-/// What a server asks of clients on TCP.
+/// The server's requirements for clients on TCP.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission<'a> {
     pub(crate) token: &'a Token,
-    /// What the sessions announce.
+    /// The features that the sessions announce.
     pub(crate) features: FeatureList,
-    /// What the user is to do once the token was right.
+    /// The hint for the user after the right token.
     pub(crate) hint: String,
 }
 
-/// What comes of a client's words.
+/// The result of a client's input.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// It has more to say.
+    /// Its input is incomplete.
     Waits,
     /// It may go on.
     Admitted(Box<Opening>),
@@ -76,7 +76,7 @@ pub(crate) enum Progress {
     Refused,
 }
 
-/// A client that has not given the token yet.
+/// A client that has not sent the token yet.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     opening: Opening,
@@ -97,7 +97,7 @@ impl Handshake {
         }
     }
 
-    /// Takes what a client has sent, and answers it.
+    /// Takes bytes that a client has sent, and answers them.
     pub(crate) fn take(
         &mut self,
         mut input: &[u8],
@@ -145,7 +145,7 @@ impl Handshake {
         }
     }
 
-    /// Answers a request; whether the client may go on or must go, where that is known.
+    /// Answers a request. Returns whether the client is accepted or refused, if that is decided.
     fn answer(&mut self, request: Request, admission: &Admission<'_>) -> Option<bool> {
         let reply = match &request {
             Request::Feature(FeatureRequest::Supported { .. }) => {
@@ -194,7 +194,7 @@ impl Handshake {
                 | TraceRequest::FirstVariable
                 | TraceRequest::MoreVariables,
             ) => Reply::End,
-            // GDB gives up asking for the status of a trace run when it is not answered once.
+            // GDB stops asking for the status of a trace run after one request without an answer.
             Request::Trace(TraceRequest::Status) => {
                 Reply::TraceStatus(Box::new(Status::from(StatusFields {
                     stop_reason: Some(StopReason::NotRun),

@@ -1,4 +1,4 @@
-//! The log of a session: every packet, with the time and what it means.
+//! The log of a session: every packet, with its time and its meaning.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -30,7 +30,7 @@ impl SessionLog {
         }
     }
 
-    /// A log in a new file, for its owner alone: it holds what was read of the program's memory.
+    /// A log in a new file that only its owner can read: it contains memory of the program.
     ///
     /// # Errors
     /// When the file cannot be made.
@@ -43,12 +43,12 @@ impl SessionLog {
         })
     }
 
-    /// What says whether packets are shown on standard error too.
+    /// The flag that shows packets on standard error too.
     pub(crate) fn shown(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.shown)
     }
 
-    /// Adds a packet. A log that cannot be written is given up in silence: it must not end the session.
+    /// Adds a packet. If the log cannot be written, logging ends silently: it must not end the session.
     pub(crate) fn packet(
         &self,
         direction: Direction,

@@ -1,4 +1,4 @@
-//! Serving clients, one after the other or several at once.
+//! Serving clients, one after the other or in parallel.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,31 +12,31 @@ use crate::saved::{SavedSession, SavedTrace};
 use crate::session::{Responder, run_on};
 use crate::transport::{Listener, Transport};
 
-/// How many clients may look at something at once; those over it are refused.
+/// The most clients in parallel; further ones are refused.
 const MOST_CLIENTS: usize = 64;
 
-/// Whom a server serves.
+/// Which clients a server accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Clients<'a> {
-    /// Only the first one, after whom it is over.
+    /// Only the first one; then the service ends.
     pub once: bool,
-    /// Only those on TCP who have given this token.
+    /// Only those on TCP that send this token.
     pub token: Option<&'a Token>,
 }
 
 impl Clients<'_> {
-    /// Anybody who can connect.
+    /// Any client.
     pub const ANY: Self = Self {
         once: false,
         token: None,
     };
 }
 
-/// Serves a saved trace to all who come, each with a frame of its own selected; standard input and output have one client
-/// anyway.
+/// Serves a saved trace to all clients, each with its own selected frame; standard input and output have only one
+/// client.
 ///
 /// # Errors
-/// When clients cannot be accepted. One client's trouble is its own.
+/// When clients cannot be accepted. An error of one client's connection ends only that one.
 pub fn serve_saved(
     listener: &Listener,
     trace: &SavedTrace,
@@ -46,7 +46,7 @@ pub fn serve_saved(
     serve_each(listener, || SavedSession::new(trace), log, clients)
 }
 
-/// Serves clients side by side, each in a session of its own.
+/// Serves clients in parallel, each in its own session.
 pub(crate) fn serve_each<R: Responder>(
     listener: &Listener,
     session: impl Fn() -> R + Sync,
@@ -74,7 +74,7 @@ pub(crate) fn serve_each<R: Responder>(
         return serve_one(&mut listener.accept()?).map(drop);
     }
     if once {
-        // Who is not let in is not the one.
+        // A client that is not accepted does not count.
         while !serve_one(&mut listener.accept()?)? {}
         return Ok(());
     }
@@ -84,12 +84,12 @@ pub(crate) fn serve_each<R: Responder>(
             let mut transport = listener.accept()?;
             if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
                 clients.fetch_sub(1, Ordering::Relaxed);
-                // Dropped, which closes it: GDB says so to its user.
+                // Dropped, which closes it: GDB reports that to its user.
                 continue;
             }
             let (clients, serve_one) = (&clients, &serve_one);
             scope.spawn(move || {
-                // A client that is lost is not this one's trouble.
+                // The error of a lost client concerns no one else.
                 let _ = serve_one(&mut transport);
                 clients.fetch_sub(1, Ordering::Relaxed);
             });

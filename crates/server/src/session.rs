@@ -1,4 +1,4 @@
-//! A session with a debugger: requests in, replies out, until one of them goes.
+//! A session with a debugger: requests in, replies out, until one side ends it.
 
 use std::io::{self, Read, Write};
 
@@ -16,16 +16,16 @@ use crate::log::SessionLog;
 /// so that GDB cuts its requests as it does with that.
 pub const PACKET_SIZE: usize = 0x47ff;
 
-/// What answers requests.
+/// A session's answers to requests.
 pub trait Responder {
-    /// What is announced in answer to `qSupported`, beside what the session does by itself. A new client starts with
+    /// The features to announce in answer to `qSupported`, in addition to the session's own. A new client starts with
     /// this request.
     fn features(&mut self, client: &FeatureList) -> FeatureList;
 
-    /// Answers a request. A reply should fit [`PACKET_SIZE`] where the request lets it be cut.
+    /// Answers a request. A reply should fit [`PACKET_SIZE`] if the request permits parts.
     fn respond(&mut self, request: &Request) -> Answer;
 
-    /// The client has asked for what runs to be stopped, between two packets.
+    /// The client has requested an interrupt, between two packets.
     fn interrupted(&mut self) {}
 
     /// Called when no input of the client is left: waits for something to send without a request.
@@ -56,7 +56,7 @@ pub enum Answer {
     Last(Reply),
     /// No reply.
     Silence,
-    /// No reply, and the session is over.
+    /// No reply, and the session ends.
     End,
 }
 
@@ -77,19 +77,19 @@ impl From<Reply> for Answer {
 /// How a session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// The client went away without a word.
+    /// The connection ended without a request.
     Vanished,
-    /// The client said so: it detached, or killed the program.
+    /// The client detached, or killed the program.
     Left,
 }
 
-/// How much is read at once.
+/// How many bytes are read at a time.
 const READ: usize = 0x10000;
 
-/// Serves one client until it goes.
+/// Serves one client until it disconnects.
 ///
 /// # Errors
-/// When the transport fails in another way than by the client's going away.
+/// When the transport fails in another way than by a disconnect.
 pub fn run(
     transport: &mut (impl Read + Write),
     responder: &mut dyn Responder,
@@ -98,7 +98,7 @@ pub fn run(
     run_on(transport, |_| true, responder, log, Opening::new())
 }
 
-/// As [`run`], with a way to find out whether a read would find something at once, and from where the connection is.
+/// As [`run`], for a transport that can check for input; and where the connection is from.
 pub(crate) fn run_on<T: Read + Write>(
     transport: &mut T,
     mut has_sent: impl FnMut(&mut T) -> bool,
@@ -160,7 +160,7 @@ pub(crate) fn run_on<T: Read + Write>(
     }
 }
 
-/// What a session announces, beside what it can do by itself.
+/// The features that a session announces: its own and these.
 pub(crate) fn announced(more: FeatureList) -> FeatureList {
     let mut announced = FeatureList::default();
     announced.announce_value("PacketSize", format!("{PACKET_SIZE:x}"));
@@ -178,7 +178,7 @@ fn is_gone(error: &io::Error) -> bool {
             | Kind::ConnectionAborted
             | Kind::NotConnected
             | Kind::UnexpectedEof
-            // What a write that timed out gives.
+            // The error of a write that timed out.
             | Kind::WouldBlock
             | Kind::TimedOut
     )
@@ -191,7 +191,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Answers what a client has sent; how the session ended when it did.
+    /// Answers the client's input. Returns how the session ended, if it did.
     fn take(
         &mut self,
         mut input: &[u8],
@@ -204,20 +204,20 @@ impl Session<'_> {
                 break;
             };
             ended = next;
-            // Written after each reply: a client that floods us with requests and reads nothing must not make us keep
-            // all the answers.
+            // Written after each reply: a client that sends many requests and reads nothing must not make us buffer all
+            // replies.
             if !self.write(transport)? {
                 return Ok(Some(Ended::Vanished));
             }
         }
-        // Acknowledgements that belong to no reply.
+        // Acknowledgements without a reply.
         if !self.write(transport)? {
             return Ok(Some(Ended::Vanished));
         }
         Ok(ended)
     }
 
-    /// Writes what is to be sent; false when the client is gone.
+    /// Writes the output; false when the client has gone.
     fn write(&mut self, transport: &mut impl Write) -> io::Result<bool> {
         let output = self.connection.output();
         if output.is_empty() {
@@ -233,7 +233,7 @@ impl Session<'_> {
         }
     }
 
-    /// Answers the next packet of the input; none when the input has no more, and how the session ended when it did.
+    /// Answers the next packet of the input. `None` if there are no more packets; else how the session ended, if it did.
     fn next(&mut self, input: &mut &[u8], responder: &mut dyn Responder) -> Option<Option<Ended>> {
         let request = match self.connection.receive(input)? {
             Received::Packet(payload) => {

@@ -1,7 +1,7 @@
-//! Clients that connect while what they want to look at is still being made ready, such as the index of a large trace.
+//! Clients that connect while the server still prepares something, such as the index of a large trace.
 //!
-//! GDB waits two seconds for each reply, and takes one that comes later for the answer to something else. Bytes outside
-//! of packets keep it waiting for as long as they come: it passes over acknowledgements for which it has sent nothing.
+//! GDB waits two seconds for each reply, and takes a later one for the answer to another request. Bytes outside of
+//! packets extend the wait: GDB ignores acknowledgements that it does not expect.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -20,8 +20,8 @@ const TICK: Duration = Duration::from_millis(500);
 const MOST_WAITING: usize = 64;
 
 impl Listener {
-    /// Makes something ready, and meanwhile lets clients in and keeps them waiting: [`Self::accept`] gives them afterwards.
-    /// `waits` is called once where it takes a moment.
+    /// Prepares something, and meanwhile accepts clients and keeps them waiting: [`Self::accept`] returns them
+    /// afterwards. `waits` is called once if it takes a moment.
     pub fn keep_clients_while<T>(
         &self,
         waits: impl FnOnce() + Send,
@@ -39,11 +39,11 @@ impl Listener {
         })
     }
 
-    /// Lets clients in and keeps them waiting until the other end of `ended` is gone.
+    /// Accepts clients and keeps them waiting until the other end of `ended` is closed.
     fn keep_clients(&self, ended: &UnixStream, waits: impl FnOnce()) {
         let mut waits = Some(waits);
         let mut kept: Vec<Transport> = Vec::new();
-        // One that is gone before it is accepted is not waited for.
+        // A client that has disconnected before it is accepted must not block.
         let is_open = self.set_nonblocking(true).is_ok();
         let mut next = Instant::now() + TICK;
         loop {
@@ -56,7 +56,7 @@ impl Listener {
                 .chain(listener)
                 .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
                 .collect();
-            // An interrupted wait is looked at as one that is over.
+            // An interrupted wait counts as one that is over.
             let _ = poll(&mut descriptors, timeout);
             if descriptors.first().and_then(PollFd::any) == Some(true) {
                 break;
@@ -81,7 +81,7 @@ impl Listener {
                 sent.and_then(|()| transport.flush()).is_ok()
             });
         }
-        // Nothing can be done where that fails: the next accept says so.
+        // If this fails, the next accept reports it.
         let _ = self.set_nonblocking(false);
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         early.extend(

@@ -1,7 +1,7 @@
-//! A session with a target of one's own: what is particular to a machine is a [`StubTarget`], and [`Stub`] answers GDB for it.
+//! A session with a custom target: a [`StubTarget`] describes the machine, and [`Stub`] answers GDB for it.
 //!
-//! The target is stopped whenever GDB asks, and executes one instruction at a time. Breakpoints, threads, windows of the target
-//! description, trace frames and all tracepoint packets are the stub's affair. A target that reports hits
+//! The target is stopped whenever GDB asks, and executes one instruction at a time. The stub handles breakpoints,
+//! threads, parts of the target description, trace frames and all tracepoint packets. A target that reports hits
 //! ([`StubTarget::traced`]) has tracepoints, too.
 //!
 //! `examples/own_target.rs` is such a target in 80 lines.
@@ -31,13 +31,13 @@ use crate::trace::{SaveFolder, Trace, TraceMachine, announce_frames, announce_ru
 /// The number of the one process.
 const PROCESS: u32 = 1;
 
-/// How many instructions are executed before the stub reports a stop, as if the user had interrupted it: it does not listen to
-/// the client meanwhile.
+/// How many instructions are executed before the stub reports a stop as for an interrupt: it does not read the client's input
+/// meanwhile.
 const MOST: u64 = 1 << 24;
 
-/// The machine behind a [`Stub`].
+/// The machine of a [`Stub`].
 pub trait StubTarget {
-    /// What serves tracepoints: [`NoTracepoints`], or `Self`.
+    /// The type that serves tracepoints: [`NoTracepoints`], or `Self`.
     type Traced: Target;
 
     /// The target description, as GDB reads it (manual, "Target Descriptions"). Registers are numbered in its order.
@@ -48,7 +48,7 @@ pub trait StubTarget {
         ByteOrder::Little
     }
 
-    /// The threads there are now. The first one is selected when a client comes.
+    /// The current threads. The first one is selected when a client connects.
     fn threads(&self) -> Vec<ThreadId> {
         vec![ThreadId(1)]
     }
@@ -80,7 +80,7 @@ pub trait StubTarget {
         true
     }
 
-    /// Executes one instruction, and reports the hits of tracepoints, where the target has them.
+    /// Executes one instruction, and reports the hits of tracepoints, if the target has them.
     fn step(&mut self, hits: &mut dyn HitHandler) -> Stepped;
 
     /// How many instructions are executed before the stub reports a stop by itself.
@@ -88,13 +88,13 @@ pub trait StubTarget {
         MOST
     }
 
-    /// What serves tracepoints; nothing if there are none.
+    /// The target of tracepoints; `None` without tracepoints.
     fn traced(&mut self) -> Option<&mut Self::Traced> {
         None
     }
 }
 
-/// What came of an instruction.
+/// The result of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stepped {
     /// The thread that executes the next one.
@@ -103,7 +103,7 @@ pub enum Stepped {
     Exited(u32),
 }
 
-/// The type of what serves tracepoints, for a target that has none.
+/// The type for a target without tracepoints.
 #[derive(Clone, Copy, Debug)]
 pub enum NoTracepoints {}
 
@@ -117,7 +117,7 @@ impl Target for NoTracepoints {
     }
 }
 
-/// A session with a target of one's own. It outlives its clients, as that with a live program does.
+/// A session with a custom target. It outlives its clients, as that with a live program does.
 #[derive(Debug)]
 pub struct Stub<T> {
     target: T,
@@ -162,7 +162,7 @@ impl<T: StubTarget> Stub<T> {
         self.trace.experiment.is_running()
     }
 
-    /// The client has gone without a word, and its breakpoints with it.
+    /// The client has disconnected without a request; its breakpoints are removed.
     pub fn client_gone(&mut self) {
         self.breakpoints.clear();
         if let Some(traced) = self.target.traced() {
@@ -175,7 +175,7 @@ impl<T: StubTarget> Stub<T> {
         matches!(self.stop, StopReply::Exited { .. })
     }
 
-    /// Lets the program run: so many instructions, or until a breakpoint.
+    /// Runs the program for `most` instructions, or until a breakpoint.
     fn run(&mut self, most: u64) -> Reply {
         if self.has_ended() {
             return Reply::Error(Failure::Number(1));

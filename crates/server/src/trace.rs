@@ -1,4 +1,4 @@
-//! The experiment behind the tracepoint packets, whatever target it is on.
+//! The experiment behind the tracepoint packets, for any target.
 
 pub(crate) mod buffer;
 mod frame;
@@ -48,7 +48,7 @@ pub(crate) struct TraceMachine {
 }
 
 impl TraceMachine {
-    /// That of a live program on x86.
+    /// The machine of a live program on x86.
     pub(crate) fn x86(registers: X86Registers, architecture: Architecture) -> Self {
         let (layout, xml) = if architecture == Architecture::I386 {
             (registers.layout_32(), registers.target_xml_32())
@@ -63,7 +63,7 @@ impl TraceMachine {
     }
 }
 
-/// Announces what every session with trace frames has, and with `probes` what belongs to static tracepoints.
+/// Announces the features of every session with trace frames, and with `probes` those of static tracepoints.
 pub(crate) fn announce_frames(features: &mut FeatureList, probes: bool) {
     for feature in [
         "qXfer:traceframe-info:read",
@@ -81,7 +81,7 @@ pub(crate) fn announce_frames(features: &mut FeatureList, probes: bool) {
     }
 }
 
-/// Announces what every session has that can trace, and with `disconnected` runs that go on without a client.
+/// Announces the features of every session that can trace, and with `disconnected` runs that go on without a client.
 pub(crate) fn announce_runs(features: &mut FeatureList, disconnected: bool) {
     for feature in [
         "InstallInTrace",
@@ -99,27 +99,27 @@ pub(crate) fn announce_runs(features: &mut FeatureList, disconnected: bool) {
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) experiment: Experiment<Buffer>,
-    /// What the client has defined, actions that are still to come left out.
+    /// The client's definitions, without actions that are still to come.
     pub(crate) definitions: Vec<TracepointDefinition>,
-    /// The tracepoint of a run whose definition is under way: the experiment has it as it was before, or not at all.
+    /// The tracepoint of a run whose new definition is incomplete: the experiment has its old definition, or none.
     incomplete: Option<(TracepointNumber, Address)>,
     pub(crate) machine: TraceMachine,
     /// Whether the target has markers for static tracepoints.
     pub(crate) markers: bool,
-    /// Where what a user of the server should know goes.
+    /// Where messages for the server's user go.
     pub(crate) notices: fn(&str),
     /// The buffer of the next run.
     pub(crate) size: u64,
     pub(crate) circular: bool,
     pub(crate) disconnected: bool,
-    /// The client's words for the stop of the run, given before it.
+    /// The client's note for the stop of the run, sent before it.
     stop_note: Option<String>,
     /// The numbers of the variables that a client has defined.
     client_variables: BTreeSet<VariableNumber>,
     pub(crate) read_only: Vec<std::ops::Range<u64>>,
     /// The frame that is selected.
     pub(crate) selected: Option<FrameNumber>,
-    /// What says the meaning of the frames, as long as no more of them come: made when one is looked for.
+    /// The file that describes the frames, until more frames come: made when a frame is looked for.
     meaning: Option<(u64, TraceFile)>,
     places: FramePlaces,
     pub(crate) pieces: std::vec::IntoIter<DefinitionRecord>,
@@ -166,7 +166,7 @@ impl Trace {
         }
     }
 
-    /// Where files may be written.
+    /// The directory in which files may be written.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.save
             .as_ref()
@@ -184,15 +184,15 @@ impl Trace {
         self.selected = None;
     }
 
-    /// Takes out of the program what a run that has ended left in it.
+    /// Removes the tracepoints of a run that has ended from the program.
     pub(crate) fn take_out(&mut self, target: &mut impl Target) {
         if !self.experiment.is_running() {
-            // What cannot be taken out now is tried again.
+            // A failed removal is tried again.
             let _ = self.experiment.install(target);
         }
     }
 
-    /// The program has ended, or has become another one: nothing of ours is in it.
+    /// The program has ended, or has become another one: it contains no tracepoints.
     pub(crate) fn program_gone(&mut self, target: &mut impl Target, words: &str) {
         self.experiment.forget_installed(|_| true);
         let now = target.now();
@@ -201,11 +201,11 @@ impl Trace {
             .stop(target, StopReason::Command, Some(words.to_owned()), now);
     }
 
-    /// The client has gone without a word.
+    /// The client has disconnected without a request.
     pub(crate) fn client_gone(&mut self, target: &mut impl Target) {
         self.forget_incomplete();
         if !self.disconnected {
-            // What cannot be taken out now is tried again.
+            // A failed removal is tried again.
             let now = target.now();
             let _ = self
                 .experiment
@@ -213,15 +213,15 @@ impl Trace {
         }
     }
 
-    /// Whether a run is on that goes on without a client.
+    /// Whether there is a run that goes on without a client.
     pub(crate) fn outlives_client(&self) -> bool {
         self.disconnected && self.experiment.is_running()
     }
 
-    /// The program is to be let go.
+    /// The program is about to be detached.
     pub(crate) fn stop_for_good(&mut self, target: Option<&mut impl Target>) {
         if let Some(target) = target {
-            // Everything comes out when the target is let go.
+            // Detaching removes everything.
             let now = target.now();
             let _ = self
                 .experiment
@@ -241,7 +241,7 @@ impl Trace {
             status.circular = Some(self.circular);
         }
         status.disconnected = Some(self.disconnected);
-        // GDB has no number for them, but shows the words.
+        // GDB has no number for them, but shows the text.
         let lost = self.experiment.losses().all();
         if lost > 0 && status.stop_reason == Some(StopReason::Command) {
             let words = format!("{lost} hits were lost");
@@ -306,7 +306,7 @@ impl Trace {
         let Some(definition) = self.definition(packet.number, packet.address) else {
             return Reply::Error(Failure::text("actions of a tracepoint that is not defined"));
         };
-        // Once they are those of `while-stepping`, so are all that follow.
+        // After the first action of `while-stepping`, all that follow belong to it.
         let list = if packet.starts_stepping || !definition.step_actions.is_empty() {
             &mut definition.step_actions
         } else {
@@ -319,7 +319,7 @@ impl Trace {
         self.add_piece(packet.number, packet.address, packet.more, target)
     }
 
-    /// A piece of a tracepoint's definition has come. In a run the tracepoint takes effect when all of them have.
+    /// Adds a part of a tracepoint's definition. During a run the tracepoint takes effect when all of them have come.
     fn add_piece(
         &mut self,
         number: TracepointNumber,
@@ -342,8 +342,8 @@ impl Trace {
         }
     }
 
-    /// Another request has come than a piece of the tracepoint whose definition is under way: that was all of it. GDB
-    /// announces actions where the user's collect nothing, and then sends none.
+    /// A request other than a part of the incomplete definition has come: that definition is complete. GDB announces actions
+    /// where the user's collect nothing, and then sends none.
     fn complete_before(
         &mut self,
         request: &TraceRequest,
@@ -361,19 +361,18 @@ impl Trace {
                 self.incomplete = None;
                 return None;
             }
-            // More of it, or it all over again.
+            // More of it, or a new definition of it.
             TraceRequest::Define { .. } | TraceRequest::Actions { .. } if of == Some(key) => {
                 return None;
             }
             _ => self.incomplete = None,
         }
         let reply = self.complete(key.0, key.1, target);
-        // Where it cannot be put in, the answer to another request is no place to say so: the next installation tries
-        // again.
+        // If it cannot be inserted, the answer to another request cannot report it: the next installation tries again.
         (of == Some(key) && reply != Reply::Ok).then_some(reply)
     }
 
-    /// The rest of a definition that is under way will not come: the tracepoint is as it was before.
+    /// Drops an incomplete definition: the tracepoint is as it was before.
     fn forget_incomplete(&mut self) {
         let Some(key) = self.incomplete.take() else {
             return;
@@ -389,7 +388,7 @@ impl Trace {
         self.definitions.extend(before);
     }
 
-    /// A tracepoint is all there: during a run it takes effect at once where a target is given.
+    /// Completes a tracepoint: during a run it takes effect at once if a target is given.
     fn complete(
         &mut self,
         number: TracepointNumber,
@@ -406,7 +405,7 @@ impl Trace {
         self.install(target)
     }
 
-    /// Tells the buffer which registers the frames to come may keep.
+    /// Gives the buffer the register sets that later frames keep.
     fn tell_register_sets(&mut self) {
         if !self.experiment.buffer().is_copied() {
             return;
@@ -417,13 +416,13 @@ impl Trace {
         }
     }
 
-    /// What has changed takes effect at once in a run where a target is given.
+    /// Installs changes at once during a run, if a target is given.
     fn install(&mut self, target: Option<&mut impl Target>) -> Reply {
         let Some(target) = target.filter(|_| self.experiment.is_running()) else {
             return Reply::Ok;
         };
         let mut errors = self.experiment.install(target).err().unwrap_or_default();
-        // A library may have gone before the client has heard of it, which asks for its tracepoints still.
+        // A library may be unmapped before the client knows of it and stops asking for its tracepoints.
         errors.retain(|failure| !matches!(failure.error, TargetError::NotMapped(_)));
         if errors.is_empty() {
             Reply::Ok
@@ -478,14 +477,14 @@ impl Trace {
                     None => return Reply::Error(Failure::Number(1)),
                 }
             }
-            // Kinds that are not known are kept by nobody, and no packet says what is counted or watched.
+            // Unknown kinds are not stored, and no packet reports what is counted or watched.
             SourceKind::Count | SourceKind::Watch | SourceKind::Other(_) => return Reply::Ok,
         };
         if first {
             place.clear();
         }
         place.push_str(&text);
-        // The user's words come last.
+        // The source strings come last.
         self.install(target)
     }
 
@@ -549,7 +548,7 @@ impl Trace {
                 status.stop_text = Some(text(stop));
             }
         });
-        // GDB gives it after the stop, gdbserver takes it at any time.
+        // GDB sends it after the stop, gdbserver accepts it at any time.
         if running || !self.has_stopped_by_command() {
             self.stop_note = notes.stop.as_ref().map(text).or(self.stop_note.take());
         }
@@ -561,9 +560,9 @@ impl Trace {
         !status.running && status.stop_reason == Some(StopReason::Command)
     }
 
-    /// Stops the run for the client, with the words that it has given for that.
+    /// Stops the run for the client, with the note that it has sent for that.
     pub(crate) fn stop(&mut self, target: Option<&mut impl Target>) -> Reply {
-        // A run that has ended by itself keeps its reason, and the words are of no use any more.
+        // A run that has ended by itself keeps its reason, and the stop note is dropped.
         let note = self.stop_note.take();
         done(target.is_none_or(|target| {
             let now = target.now();
@@ -573,7 +572,7 @@ impl Trace {
         }))
     }
 
-    /// Makes the buffer circular, or linear, in a run too. The frames that there are stay.
+    /// Makes the buffer circular or linear, also during a run. Existing frames are kept.
     pub(crate) fn make_circular(&mut self, on: bool, target: Option<&mut impl Target>) -> Reply {
         self.circular = on;
         if !self.experiment.is_running() {
@@ -590,7 +589,7 @@ impl Trace {
         }
     }
 
-    /// The tracepoints with the user's words, as they stand.
+    /// The current tracepoints with their source strings.
     pub(crate) fn tracepoints(&self) -> Vec<Tracepoint> {
         self.experiment
             .tracepoints()
@@ -617,8 +616,8 @@ impl Trace {
             .collect()
     }
 
-    /// The variables that the client knows of: those that it has defined, and of our own the time alone, as of
-    /// gdbserver's, since the client gives out the numbers that follow.
+    /// The variables that the client knows: those that it has defined, and of our own only the time, as for gdbserver,
+    /// since the client numbers its own from there.
     pub(crate) fn told_variables(&self) -> Vec<VariableDefinition> {
         self.experiment
             .variables()
@@ -641,7 +640,7 @@ impl Trace {
         KeptFrames::new(&self.experiment, self.machine.byte_order, block_size)
     }
 
-    /// The frames there are now, where they stand, and what says their meaning: a file of the run without frames.
+    /// The current frames, their places, and the file that describes them: a file of the run without frames.
     fn frames(&mut self) -> Option<(KeptFrames<'_>, &mut FramePlaces, &TraceFile)> {
         let appended = self.experiment.buffer().appended();
         let is_new = |(known, _): &(u64, _)| *known != appended;
@@ -649,7 +648,7 @@ impl Trace {
             let parts = self.parts();
             let description = Description::build(&parts)
                 .or_else(|_| {
-                    // A line that GDB could not read back from a file is left out: only frames are wanted.
+                    // A line that GDB could not read back from a file is left out: only frames are needed.
                     Description::build(&DescriptionParts {
                         tracepoints: Vec::new(),
                         variables: Vec::new(),

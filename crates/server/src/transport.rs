@@ -1,4 +1,4 @@
-//! Listening and the streams that come of it.
+//! Listening for clients, and their streams.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,7 +19,7 @@ use nix::sys::stat::{Mode, fchmod};
 use crate::access::{is_own, own_socket, remove_stale_socket};
 use tracewire_packets::ConnectionAddress;
 
-/// How long a client may leave what it is sent unread before it is taken to be gone.
+/// How long a client may leave its replies unread before it counts as gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How many clients of a Unix socket may wait to be accepted.
@@ -28,11 +28,11 @@ const BACKLOG: i32 = 128;
 /// Standard input.
 const STDIN: RawFd = 0;
 
-/// A place where debuggers connect.
+/// An address where debuggers connect.
 #[derive(Debug)]
 pub struct Listener {
     kind: Kind,
-    /// Clients that were let in before there was anything to look at.
+    /// Clients that were accepted before the server was ready.
     pub(crate) early: Mutex<VecDeque<Transport>>,
 }
 
@@ -44,11 +44,11 @@ enum Kind {
 }
 
 impl Listener {
-    /// Starts to listen. A port 0 is one that is free; [`Self::local`] says which. A Unix socket can be connected to by its
-    /// owner and root; where its path is empty, one is chosen.
+    /// Starts to listen. Port 0 is any free one; [`Self::local`] returns it. Only its owner and root can connect to a
+    /// Unix socket; where its path is empty, one is chosen.
     ///
     /// # Errors
-    /// When the address cannot be had; a Unix socket whose path exists cannot.
+    /// When the address cannot be bound, such as a Unix socket whose path exists.
     pub fn bind(address: &ConnectionAddress) -> io::Result<Self> {
         let kind = match address {
             ConnectionAddress::Stdio => Kind::Stdio,
@@ -89,7 +89,7 @@ impl Listener {
         })
     }
 
-    /// What becomes readable when somebody connects; nothing on standard input and output.
+    /// The descriptor that is readable when there is a connection; `None` on standard input and output.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.kind {
             Kind::Tcp(listener) => Some(listener.as_fd()),
@@ -101,7 +101,7 @@ impl Listener {
     /// Waits for a client.
     ///
     /// # Errors
-    /// When the system cannot give one; that of a client that is gone already is not told.
+    /// When the system cannot accept one; the error of a client that has already disconnected is not reported.
     pub fn accept(&self) -> io::Result<Transport> {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(transport) = early.pop_front() {
@@ -115,7 +115,7 @@ impl Listener {
         }
     }
 
-    /// A client; none of one that is gone already, or that may not connect.
+    /// A client; `None` if it has already disconnected, or may not connect.
     pub(crate) fn accept_one(&self) -> io::Result<Option<Transport>> {
         let accepted = match &self.kind {
             Kind::Stdio => return Ok(Some(Transport::Stdio)),
@@ -164,7 +164,7 @@ impl fmt::Display for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Kind::Unix(_, path) = &self.kind {
-            // It may be gone already.
+            // It may be removed already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -174,11 +174,11 @@ fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
     match host {
         "" => TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .or_else(|_| TcpListener::bind((Ipv6Addr::LOCALHOST, port))),
-        // Linux takes IPv4 clients on the same socket.
+        // Linux accepts IPv4 clients on the same socket.
         "*" => TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
             .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))),
         host => {
-            // The words are gdbserver's, for scripts that wait for them.
+            // The wording is gdbserver's, for scripts that wait for it.
             let unknown = |error| {
                 io::Error::new(
                     io::ErrorKind::NotFound,
@@ -192,7 +192,7 @@ fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
     }
 }
 
-/// A Unix socket that nobody but its owner can connect to, from the moment it is there.
+/// A Unix socket that only its owner can connect to, from the moment it exists.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     remove_stale_socket(path);
     let socket = socket(
@@ -201,7 +201,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    // The file that the bind makes has what mode the socket has.
+    // The file that the bind makes has the mode of the socket.
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
     nix::sys::socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     nix::sys::socket::listen(&socket, Backlog::new(BACKLOG)?)?;
@@ -239,7 +239,7 @@ impl Transport {
         matches!(self, Self::Tcp(_))
     }
 
-    /// Who it is, in gdbserver's words.
+    /// The client's address, in gdbserver's wording.
     pub(crate) fn introduction(&self) -> String {
         match self {
             Self::Tcp(stream) => match stream.peer_addr() {
@@ -264,7 +264,7 @@ impl Transport {
         })
     }
 
-    /// What is read from.
+    /// The descriptor that is read.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
@@ -274,10 +274,10 @@ impl Transport {
         }
     }
 
-    /// Whether there is something to read, or to be told of the connection's end; with `wait`, not before there is.
+    /// Whether there is input, or the end of the connection; with `wait`, waits until there is.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// When the system call fails.
     pub(crate) fn wait_readable(&self, wait: bool) -> io::Result<bool> {
         let descriptor = self.descriptor();
         let timeout = if wait {
@@ -297,7 +297,7 @@ impl Transport {
 
     /// Ends the connection for all its handles. Standard input and output end with the program.
     pub(crate) fn close(&self) {
-        // It may be gone already.
+        // It may be closed already.
         let _ = match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Self::Unix(stream) => stream.shutdown(Shutdown::Both),
@@ -311,7 +311,7 @@ impl Read for Transport {
         match self {
             Self::Tcp(stream) => stream.read(bytes),
             Self::Unix(stream) => stream.read(bytes),
-            // Not through a buffer, which would have what a poll does not see.
+            // Not through a buffer, which would hold input that a poll does not see.
             Self::Stdio => Ok(nix::unistd::read(io::stdin(), bytes)?),
         }
     }

@@ -1,4 +1,4 @@
-//! Any packets in any order to a session with a program that is not there.
+//! Any packets in any order to a session with a simulated program.
 
 use std::io::{self, Read, Write};
 
@@ -32,7 +32,7 @@ impl Write for Wire<'_> {
     }
 }
 
-/// What the session says to these bytes.
+/// The session's output for these bytes.
 fn talk(session: &mut FakeSession, input: &[u8]) -> String {
     let mut wire = Wire {
         input,
@@ -54,7 +54,7 @@ fn places() -> Places {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever came before, the next client can begin again, and gets its tracepoints and frames.
+    /// After any input, the next client can begin again, and gets its tracepoints and frames.
     #[test]
     fn a_session_survives_any_packets(bytes in proptest::collection::vec(any::<u8>(), 0..800)) {
         let mut session = session_of(None);
@@ -110,7 +110,7 @@ fn hits(session: &mut FakeSession, number: u32) -> u64 {
     u64::from_str_radix(hits.unwrap().0, 16).unwrap()
 }
 
-/// A tracepoint that is defined during a run takes effect when its last piece has come, and not before.
+/// A tracepoint that is defined during a run takes effect when its last part has come.
 #[test]
 fn a_definition_in_pieces_takes_effect_when_it_is_complete() {
     let mut session = session_of(None);
@@ -128,7 +128,7 @@ fn a_definition_in_pieces_takes_effect_when_it_is_complete() {
     answers(&mut session, &["vCont;c"]);
     assert!(hits(&mut session, 2) > 0);
 
-    // Again: it does what it did until all of the new definition is there.
+    // A redefinition has no effect until it is complete.
     let before = hits(&mut session, 2);
     all_right(answers(&mut session, &["QTDP:2:1004:D:0:0-"]));
     answers(&mut session, &["vCont;c"]);
@@ -138,13 +138,13 @@ fn a_definition_in_pieces_takes_effect_when_it_is_complete() {
     answers(&mut session, &["vCont;c"]);
     assert_eq!(hits(&mut session, 2), after);
 
-    // GDB announces actions that it does not send; the user's words follow.
+    // GDB announces actions that it does not send; the source strings follow.
     let source = "QTDPsrc:3:1004:at:0:4:7469636b";
     all_right(answers(&mut session, &["QTDP:3:1004:E:0:0-", source]));
     answers(&mut session, &["vCont;c"]);
     assert!(hits(&mut session, 3) > 0);
 
-    // What a client does not finish is not there for the next one.
+    // A definition that one client does not finish is not there for the next one.
     all_right(answers(
         &mut session,
         &["QTDisconnected:1", "QTDP:4:1004:E:0:0-"],
@@ -160,7 +160,7 @@ fn a_definition_in_pieces_takes_effect_when_it_is_complete() {
     assert!(session.is_tracing());
 }
 
-/// What every session answers about memory: reads in both forms, a search, a checksum.
+/// The answers of every session about memory: reads in both forms, a search, a checksum.
 #[test]
 fn memory_is_read_searched_and_summed() {
     let mut session = session_of(None);

@@ -1,4 +1,4 @@
-//! The example of a machine of one's own, debugged by GDB.
+//! The example of a custom target, debugged by GDB.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -38,7 +38,7 @@ fn gdb_debugs_the_example() {
     assert!(server.wait().unwrap().success());
 }
 
-/// The example can be read at once.
+/// The example is short enough to be read in one go.
 #[test]
 fn the_example_is_short() {
     let lines = include_str!("../examples/own_target.rs").lines().count();

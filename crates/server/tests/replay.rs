@@ -22,7 +22,7 @@ const FIRST: Clients<'static> = Clients {
     token: None,
 };
 
-/// The debugger for a machine; none where there is no one that knows it.
+/// The debugger for a machine; `None` if there is none.
 fn debugger(machine: &str) -> Option<String> {
     match machine {
         "nios2" => std::env::var("TRACEWIRE_NIOS2_GDB").ok(),
@@ -30,7 +30,7 @@ fn debugger(machine: &str) -> Option<String> {
     }
 }
 
-/// What GDB says when it connects to the recording and is told this.
+/// GDB's output when it connects to the recording and executes these commands.
 fn gdb(gdb: &str, program: &Path, execution: &(impl Execution + Sync), commands: &str) -> String {
     let listener = Listener::bind(&":0".parse().unwrap()).unwrap();
     let script = tempfile::NamedTempFile::new().unwrap();
@@ -61,12 +61,12 @@ fn gdb(gdb: &str, program: &Path, execution: &(impl Execution + Sync), commands:
     })
 }
 
-/// A recording and what is known of it by other means.
+/// A recording, and the expected results by other means.
 struct Fixture {
     machine: &'static str,
     gdb: String,
     program: PathBuf,
-    /// What is served.
+    /// The served recording.
     served: Recorded,
     naive: Naive,
     log: Log,
@@ -74,7 +74,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// None where there is no debugger for the machine.
+    /// `None` if there is no debugger for the machine.
     fn of(machine: &'static str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let (program, trace) = files(machine, folder.path());
@@ -116,14 +116,14 @@ impl Fixture {
         file.symbol_by_name(name).unwrap().address()
     }
 
-    /// A number of memory at an instant, as the log tells.
+    /// A number in memory at an instant, from the log.
     fn number(&self, instant: u64, address: u64, size: u64) -> u64 {
         let memory = &self.log.0[instant as usize].memory;
         let bytes: Vec<u8> = (address..address + size).map(|at| memory[&at]).collect();
         self.naive.machine().byte_order().unsigned(&bytes).unwrap()
     }
 
-    /// The instruction before an instant that last changed the number, as the log tells.
+    /// The instruction before an instant that last changed the number, from the log.
     fn last_writer(&self, instant: u64, address: u64) -> Option<u64> {
         let now = self.number(instant, address, 4);
         (0..instant)
@@ -140,7 +140,7 @@ impl Fixture {
     }
 }
 
-/// The numbers of the instructions that `monitor when` told.
+/// The instruction numbers in the output of `monitor when`.
 fn places(said: &str) -> Vec<u64> {
     said.lines()
         .filter_map(|line| line.split_once("Instruction "))
@@ -169,7 +169,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
                 write!(arguments, ", (unsigned long long){what}").unwrap();
                 wanted.push((instant, what, bits, value));
             };
-            // GDB gives up a script where it has no value to show.
+            // GDB aborts a script if a value is unavailable.
             let block = Replay::at(&recorded.naive, instant).registers(thread_of(0));
             for register in layout.registers() {
                 let place = (register.offset as usize, register.size() as usize);
@@ -260,7 +260,7 @@ fn stepping_and_running_both_ways() {
              monitor when\nstepi 10\nmonitor when\nreverse-stepi 4\nmonitor when\ninfo threads",
         );
         let machine = recorded.machine;
-        // Where GDB puts a breakpoint on a function without lines is GDB's matter.
+        // Where GDB puts a breakpoint on a function without lines is not tested.
         let places = places(&said);
         let [first, stepped, back, second, again, call, start, ten, six] = places[..] else {
             panic!("{machine}: {places:?}\n{said}");
@@ -271,7 +271,7 @@ fn stepping_and_running_both_ways() {
             "{machine}"
         );
         assert!(second > first && call < first, "{machine}: {places:?}");
-        // GDB takes MIPS's branch and the instruction in its delay slot in one step.
+        // GDB steps over MIPS's branch and the instruction in its delay slot together.
         let wanted = if machine.starts_with("mips") { 11 } else { 10 };
         assert_eq!((start, ten, six), (0, wanted, wanted - 4), "{machine}");
         let entry = recorded.symbol("add");

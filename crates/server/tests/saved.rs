@@ -31,7 +31,7 @@ fn sample() -> SavedTrace {
     trace
 }
 
-/// What GDB says when it connects to the trace and is told this.
+/// GDB's output when it connects to the trace and executes these commands.
 fn gdb(trace: &SavedTrace, address: &ConnectionAddress, commands: &str) -> String {
     let listener = Listener::bind(address).unwrap();
     let script = tempfile::NamedTempFile::new().unwrap();
@@ -59,7 +59,7 @@ fn tcp() -> ConnectionAddress {
     ":0".parse().unwrap()
 }
 
-/// The lines stand in the text, in this order.
+/// Asserts that the lines are in the text, in this order.
 fn assert_lines(text: &str, lines: &[&str]) {
     let mut rest = text.lines();
     for line in lines {
@@ -155,7 +155,7 @@ fn gdb_saves_the_frames_as_they_are() {
             (second.tracepoint(), second.data())
         );
     }
-    // Tracepoints come in another order, GDB's own.
+    // GDB's order of tracepoints differs.
     let definitions = |file: &TraceFile| {
         let mut all: Vec<_> = file.description().tracepoints().to_vec();
         all.sort_by_key(|tracepoint| (tracepoint.definition.number, tracepoint.definition.address));
@@ -212,7 +212,8 @@ fn a_file_that_does_not_tell_its_machine_is_served_when_it_is_told() {
     }
 }
 
-/// As gdbserver tells it to a GDB that reads no XML. GDB's standard registers of the machine are fewer than the blocks have.
+/// As gdbserver does for a GDB that reads no XML. GDB's standard registers of the machine are fewer than those of the
+/// blocks.
 #[test]
 fn a_file_that_names_its_machine_is_served_with_its_registers() {
     let original = sample();
@@ -240,7 +241,7 @@ fn a_file_that_names_its_machine_is_served_with_its_registers() {
     assert_eq!(told(&said), told(&expected));
 }
 
-/// GDB gives up the connection for a status that it cannot read.
+/// GDB closes the connection at a status that it cannot read.
 #[test]
 fn a_damaged_status_line_is_served_as_far_as_it_is_understood() {
     for (told, shown) in [
@@ -339,7 +340,7 @@ fn the_log_of_a_session_tells_every_packet_and_what_it_means() {
     );
 }
 
-/// A client that says what it is told to, byte by byte.
+/// A client that sends given bytes.
 fn raw(listener: &Listener) -> TcpStream {
     TcpStream::connect(listener.local().unwrap()).unwrap()
 }
@@ -383,23 +384,23 @@ fn bad_clients_do_not_disturb_good_ones() {
     for client in 0..20 {
         let mut stream = raw(listener);
         match client % 4 {
-            // In the middle of a packet, and gone.
+            // Disconnects in the middle of a packet.
             0 => stream.write_all(b"$qSupp").unwrap(),
-            // Longer than anything, and gone.
+            // Disconnects after an input that is too long.
             1 => drop(stream.write_all(&vec![b'$'; 1 << 16])),
             // A flood of requests whose replies it never reads.
             2 => {
                 let flood = framed("QTFrame:0").repeat(2000);
                 let _ = stream.write_all(&flood);
             }
-            // Stays and says nothing.
+            // Stays connected without input.
             _ => half_open.push(stream),
         }
     }
     let (mut one, mut other) = (raw(listener), raw(listener));
     assert_eq!(ask(&mut one, "QTFrame:0"), "+$F0T2#fc");
     assert_eq!(ask(&mut other, "QTFrame:tdp:3"), "+$F6T3#03");
-    // Each has its own frame selected.
+    // Each has a separate selected frame.
     assert_eq!(ask(&mut one, "QTFrame:tdp:3"), "+$F6T3#03");
     assert_eq!(ask(&mut other, "QTFrame:pc:555555555183"), "+$FdT3#31");
     assert!(ask(&mut one, &"Q".repeat(0x5000)).contains("E.the packet is longer than PacketSize"));

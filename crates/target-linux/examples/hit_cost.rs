@@ -1,4 +1,4 @@
-//! What a hit costs on the machine at hand: `cargo run --release -p tracewire-target-linux --example hit_cost`.
+//! The cost of a hit on this machine: `cargo run --release -p tracewire-target-linux --example hit_cost`.
 //!
 //! A program calls a function in a loop and times itself, with a tracepoint on the function and without. Figures
 //! are microseconds a call, the best of some runs: `hit_cost [HITS [RUNS]]`.
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// What is done at a hit.
+/// The work at a hit.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     /// Nothing.

@@ -9,7 +9,7 @@ use crate::maps;
 use crate::memory::Memory;
 use crate::ptrace::Tid;
 
-/// How wide the words of a program are.
+/// The word size of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Abi {
     #[default]
@@ -21,8 +21,8 @@ pub(crate) enum Abi {
 const WIDEST: usize = 8;
 
 impl Abi {
-    /// That of the program that a thread executes, by its file: `None` if that cannot be read, and `Some(None)` for a
-    /// program of another machine.
+    /// The ABI of the program that a thread executes, by its file: `None` if that cannot be read, and `Some(None)` for
+    /// a program of another machine.
     pub(crate) fn of_program(thread: Tid) -> Option<Option<Self>> {
         /// Class, and the machine in a little-endian file.
         const CLASS: usize = 4;
@@ -59,7 +59,7 @@ impl Abi {
         }
     }
 
-    /// Words that stand one behind the other, zero-extended.
+    /// Reads `N` consecutive words, zero-extended.
     pub(crate) fn read<const N: usize>(self, memory: &Memory, address: u64) -> Option<[u64; N]> {
         let mut bytes = [[0; WIDEST]; N];
         let bytes = bytes
@@ -78,7 +78,7 @@ impl Abi {
         Some(words)
     }
 
-    /// The word at this place of a row of them.
+    /// The word at this index of consecutive ones.
     pub(crate) fn read_at(self, memory: &Memory, address: u64, place: u64) -> Option<u64> {
         let address = address.wrapping_add(place.wrapping_mul(self.bytes() as u64));
         self.read::<1>(memory, address).map(|[word]| word)

@@ -1,4 +1,4 @@
-//! What is mapped where in the process, and what else is asked of it again and again while it is stopped.
+//! The process's mappings, and other facts that are looked up repeatedly while it is stopped.
 
 use std::io;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use crate::ptrace::{PAGE_SIZE, Tid};
 
 /// The lowest address that programs may usually map (`vm.mmap_min_addr`).
 pub(crate) const LOWEST: u64 = 0x1_0000;
-/// What is left free below the main stack.
+/// Space that is left free below the main stack.
 const STACK_ROOM: u64 = 1 << 30;
-/// The first address that no program has.
+/// The first address that no program can use.
 const HIGHEST: u64 = 0x7fff_ffff_f000;
 
-/// Where memory for data is looked for, the best place first.
+/// Address ranges where memory for data is placed, the best first.
 ///
 /// Runtimes divide the address space among themselves and end the program where something is mapped that they do not know:
 ///
@@ -33,7 +33,7 @@ const HIGHEST: u64 = 0x7fff_ffff_f000;
 /// the top down and at most 1 TiB of it left out at random: 0x7e80… to 0x7f00… is the part that is reached last.
 const DATA: [Range<u64>; 2] = [0x7e80_0000_0000..0x7f00_0000_0000, LOWEST..HIGHEST];
 
-/// The mappings of a process. What we map is entered here, so that no address is asked for twice.
+/// The mappings of a process. Our own mappings are entered too, so that no address is used twice.
 #[derive(Debug)]
 pub(crate) struct AddressSpace {
     mappings: Vec<Mapping>,
@@ -58,7 +58,7 @@ impl AddressSpace {
         Self { mappings, taken }
     }
 
-    /// The mapping of the program's that holds an address.
+    /// The program's mapping that contains an address.
     pub(crate) fn mapping_at(&self, address: u64) -> Option<&Mapping> {
         let next = self
             .mappings
@@ -68,7 +68,7 @@ impl AddressSpace {
             .filter(|mapping| mapping.start <= address)
     }
 
-    /// Whole pages that nothing is mapped on, in a range.
+    /// Whole unmapped pages in a range.
     pub(crate) fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let within = within.start.max(LOWEST)..within.end.min(HIGHEST);
         let first = self
@@ -86,8 +86,8 @@ impl AddressSpace {
             })
     }
 
-    /// Room of this size for something near an address, within reach of it, in nobody's way: below the address; only where
-    /// there is none it is above, and then as far off as can be, since the heap grows up.
+    /// Free space of this size near an address and within `reach` of it. Space below the address is preferred. Above
+    /// it, the farthest space is taken, since the heap grows up.
     pub(crate) fn room_near(&self, address: u64, reach: u64, size: u64) -> Option<Range<u64>> {
         let fits = |gap: &Range<u64>| gap.end - gap.start >= size;
         let below = address.saturating_sub(reach)..address;
@@ -100,21 +100,21 @@ impl AddressSpace {
         Some(gap.end - size..gap.end)
     }
 
-    /// Room of this size for data, in nobody's way.
+    /// Free space of this size for data.
     pub(crate) fn room_for_data(&self, size: u64) -> Option<Range<u64>> {
         DATA.into_iter().find_map(|within| {
             let largest = self
                 .gaps(within)
                 .max_by_key(|gap| gap.end - gap.start)
                 .filter(|gap| gap.end - gap.start >= size)?;
-            // In the middle, where the program's own mappings will not come for long.
+            // In the middle, which the program's own mappings reach last.
             let slack = largest.end - largest.start - size;
             let start = (largest.start + slack / 2) & !(PAGE_SIZE - 1);
             Some(start..start + size)
         })
     }
 
-    /// Whether the program's heap ends where a gap begins.
+    /// Whether a gap begins at the end of the program's heap.
     pub(crate) fn is_for_heap(&self, gap: &Range<u64>) -> bool {
         gap.start
             .checked_sub(1)
@@ -122,7 +122,7 @@ impl AddressSpace {
             .is_some_and(|mapping| mapping.path.as_os_str() == "[heap]")
     }
 
-    /// Notes that something has been mapped there.
+    /// Notes a new mapping.
     pub(crate) fn take(&mut self, range: Range<u64>) {
         let place = self
             .taken
@@ -131,11 +131,11 @@ impl AddressSpace {
     }
 }
 
-/// What is known of a process while all of it is stopped.
+/// Facts about a process that hold while all its threads are stopped.
 #[derive(Debug)]
 pub(crate) struct WhileStopped {
     pub(crate) space: AddressSpace,
-    /// It runs a program that this machine does not execute.
+    /// It runs a program for another machine.
     pub(crate) is_foreign: bool,
     /// Returns are checked against a shadow stack.
     pub(crate) has_shadow_stack: bool,
@@ -152,7 +152,7 @@ impl WhileStopped {
     }
 }
 
-/// Why the process has no memory for us.
+/// Why the process cannot map memory for the tracer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum NoMemory {
     #[error("no memory can be had near enough to it")]

@@ -1,23 +1,22 @@
 //! Keeping the tracer and the thread it wakes on one cpu.
 //!
-//! A hit is two switches: from the thread to the tracer and back. Within one cpu they are cheap. Between two they
-//! can cost several times as much, since the other one must be woken from its sleep, by an interrupt that in a
-//! virtual machine the host has to deliver. The scheduler does not know this: it sees the tracer awake on one cpu
-//! while it wakes the thread, and puts the thread on another that is idle.
+//! A hit is two switches: from the thread to the tracer and back. Within one cpu they are cheap. Between two cpus they
+//! can cost several times as much: the other cpu must be woken by an interrupt, which in a virtual machine the host
+//! delivers. The scheduler sees the tracer awake on one cpu while it wakes the thread, and puts the thread on an idle
+//! one.
 //!
-//! So when one thread makes hit after hit, the tracer keeps to one cpu, and each time it wakes the thread it first
-//! narrows the thread's affinity to that cpu, and widens it again right after: the thread has been put in that
-//! cpu's queue, and runs as soon as the tracer waits. The affinity is narrow only while the thread is stopped,
-//! so that it need not be put right at its end, at an exec or when we leave, and what the program itself sets
-//! meanwhile is kept: the mask is read anew each time.
+//! So when one thread makes hit after hit, the tracer stays on one cpu. Before it wakes the thread it narrows the
+//! thread's affinity to that cpu, and it widens the affinity right after. By then the thread is in that cpu's queue,
+//! and it runs as soon as the tracer waits. The affinity is narrow only while the thread is stopped. So nothing must be
+//! restored at its end, at an exec or at detach. The mask is read each time, so that a change by the program is kept.
 //!
-//! There is one gap: the scheduler may take the cpu from the tracer between the waking and the widening, about
-//! once in some hundred hits, and then the program runs with the narrow mask until the tracer is back. It would
-//! have to look at its affinity at that moment to notice. A child that it makes then has its mask put right before
-//! it runs ([`Follower::born`]).
+//! There is one gap: the scheduler may take the cpu from the tracer between the waking and the widening, about once in
+//! some hundred hits. Then the program runs with the narrow mask until the tracer is back, and only a program that
+//! reads its affinity at that moment notices. A child that is made at that moment gets the right mask before it runs
+//! ([`Follower::born`]).
 //!
-//! Whether all this pays depends on the machine and its load: with no cpu idle, the scheduler does the same by
-//! itself. So it is tried out, some hits with and some without, and what took less time is kept for a while.
+//! Whether this pays depends on the machine and its load: with no cpu idle, the scheduler does the same by itself. So
+//! both ways are measured over some hits, and the faster one is used for a while.
 
 use std::mem::{MaybeUninit, size_of};
 use std::time::{Duration, Instant};
@@ -26,21 +25,21 @@ use libc::cpu_set_t;
 
 use crate::ptrace::Tid;
 
-/// How many hits in a row of one thread are taken for each trial.
+/// How many consecutive hits of one thread each trial takes.
 const TRIAL: u32 = 48;
-/// For how many hits the better way is kept.
+/// For how many hits the faster way is used.
 const KEPT: u32 = 4096;
 /// With more time than this between hits, their cost does not matter.
 const RARE: Duration = Duration::from_millis(1);
 
-/// What is being done about the hits of the last thread.
+/// How the hits of the last thread are handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Following it, to see how long that takes.
+    /// Following the tracer's cpu, to measure the time.
     TryWith,
-    /// Not following it, the same; following took this long.
+    /// Not following it, to measure the time; following took this long.
     TryWithout(Duration),
-    /// What was found better.
+    /// The faster way.
     Kept(bool),
 }
 
@@ -48,14 +47,14 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Follower {
     wanted: bool,
-    /// The thread that was hit last, how often in a row during the phase, and when that began.
+    /// The thread that was hit last, its consecutive hits during the phase, and when that began.
     last: Tid,
     streak: u32,
     phase: Phase,
     since: Option<Instant>,
     /// While following: the cpu, and the tracer's own mask.
     held: Option<(usize, cpu_set_t)>,
-    /// A mask that a thread had, and the one that gives it back.
+    /// A thread's previous mask, and the mask that restores it.
     widened: Option<(cpu_set_t, cpu_set_t)>,
 }
 
@@ -80,7 +79,7 @@ impl Follower {
         if thread != self.last {
             self.last = thread;
             self.enter(Phase::Kept(false));
-            // Not at once: others may be about to be hit too.
+            // Not at once: other threads may be about to be hit too.
             self.streak = KEPT - TRIAL;
             self.since = None;
             return;
@@ -126,7 +125,7 @@ impl Follower {
         }
     }
 
-    /// A thread or a process has been made, and not run yet: it should have its parent's mask.
+    /// A thread or a process was created and has not run yet: it should have its parent's mask.
     pub(crate) fn born(&self, parent: Tid, child: Tid) {
         if let Some((cpu, _)) = self.held
             && let Some(mask) = affinity(parent)
@@ -136,7 +135,7 @@ impl Follower {
         }
     }
 
-    /// Narrows the affinity of a stopped thread; what it was.
+    /// Narrows the affinity of a stopped thread. Returns the previous mask.
     fn narrow(&mut self, thread: Tid) -> Option<cpu_set_t> {
         if !self.wanted || thread != self.last || !self.follows() {
             return None;
@@ -147,7 +146,7 @@ impl Follower {
             return None;
         }
         if !set_affinity(thread, &only(cpu)) {
-            // Not allowed for this process: it is left alone from now on.
+            // Not allowed for this process: do not try again.
             self.wanted = false;
             self.rest();
             return None;
@@ -160,8 +159,8 @@ impl Follower {
         set_affinity(thread, &mask);
     }
 
-    /// The mask to set in order to give a thread the mask it had. Where it had all cpus that it may have, it is
-    /// given all there are: then it also gets those that it may have later on, as if nothing had been set.
+    /// The mask that restores a thread's previous mask. If it had all permitted cpus, this is the mask of all existing
+    /// ones: then it also gets cpus that are permitted later, as if nothing had been set.
     fn widening(&mut self, thread: Tid, mask: &cpu_set_t) -> cpu_set_t {
         match &self.widened {
             Some((had, set)) if had == mask => *set,
@@ -197,7 +196,7 @@ impl Follower {
         })
     }
 
-    /// Gives the tracer its own affinity back.
+    /// Restores the tracer's own affinity.
     pub(crate) fn rest(&mut self) {
         if let Some((_, own)) = self.held.take() {
             set_affinity(0, &own);
@@ -211,7 +210,7 @@ impl Drop for Follower {
     }
 }
 
-/// The mask of a thread, 0 being the caller; `None` if it is gone or the machine has more cpus than a mask.
+/// The mask of a thread, 0 being the caller; `None` if the thread has ended or the machine has more cpus than a mask.
 fn affinity(thread: Tid) -> Option<cpu_set_t> {
     let mut mask = MaybeUninit::<cpu_set_t>::zeroed();
     // SAFETY: the pointer is to a mask of the size given, of which all-zero bytes are a valid value.

@@ -1,4 +1,4 @@
-//! Attaching to a process that runs, and saying why it cannot be.
+//! Attaching to a running process, and the reasons why it is refused.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,9 +16,9 @@ use crate::wait_limit::wait_within;
 use crate::wait_queue;
 use tracewire_fail_point::fail_point;
 
-/// Starts tracing every thread of a process, and asks each to stop as soon as it is traced: those that are busy would leave
-/// this one no processor to reach the others. Threads that are born meanwhile are traced by the kernel's doing and tell of
-/// themselves.
+/// Starts tracing every thread of a process. Each is asked to stop as soon as it is traced: busy threads could
+/// otherwise leave this one no processor to reach the others. The kernel traces and reports threads that are created
+/// meanwhile.
 pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
     if process == std::process::id().cast_signed() {
         return Err(Error::OwnProcess(thread_id(process)));
@@ -43,9 +43,9 @@ pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
                     seized.push((thread, running));
                     fail_point!("attach/interrupted");
                 }
-                // Ended since it was listed, or born to a thread that is already traced.
+                // Ended since it was listed, or created by a thread that is already traced.
                 Err(_) if thread != process && (is_gone(thread) || is_ours(thread)) => {}
-                // A leader that has ended before its threads cannot be traced, nor need it be.
+                // A leader that has ended before its threads cannot be traced, and need not be.
                 Err(Errno::EPERM)
                     if thread == process && is_gone(thread) && seen_others(process) => {}
                 Err(error) => {
@@ -62,7 +62,7 @@ pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
     Ok(seized)
 }
 
-/// Lets threads go that nothing has been done to yet, but that they were asked to stop.
+/// Detaches from threads that have only been asked to stop.
 pub(crate) fn abandon(threads: Vec<(Tid, Running)>) {
     for (thread, running) in threads {
         match wait_within(thread) {
@@ -93,7 +93,7 @@ pub(crate) fn is_ours(thread: Tid) -> bool {
     ThreadStatus::read(thread).is_ok_and(|status| status.number("TracerPid") == Some(own))
 }
 
-/// Finds out why the kernel has refused.
+/// Finds the reason why the kernel has refused.
 pub(crate) fn refusal(process: Tid, thread: Tid, error: Errno) -> Error {
     let id = thread_id(process);
     let Ok(status) = ThreadStatus::read(thread) else {
@@ -113,7 +113,7 @@ pub(crate) fn refusal(process: Tid, thread: Tid, error: Errno) -> Error {
         return Error::KernelThread(id);
     }
     if tracer != 0 {
-        // The file names the tracing thread; people know processes.
+        // The file names the tracing thread; the message names its process.
         let tracer = ThreadStatus::read(tracer)
             .ok()
             .and_then(|status| status.number("Tgid"))
@@ -134,7 +134,7 @@ pub(crate) fn refusal(process: Tid, thread: Tid, error: Errno) -> Error {
     Error::system("ptrace(PTRACE_SEIZE)", thread, error)
 }
 
-/// Why this user may not trace a process, and what would help: the rules of ptrace(2), "Ptrace access mode checking".
+/// Why this user may not trace a process, and how to permit it: the rules of ptrace(2), "Ptrace access mode checking".
 fn permission_hint(status: &ThreadStatus) -> String {
     let own = geteuid().as_raw();
     let users = status.numbers("Uid");
@@ -152,7 +152,7 @@ fn permission_hint(status: &ThreadStatus) -> String {
     scope_words(scope.as_deref().unwrap_or("0").trim()).to_owned()
 }
 
-/// What Yama's setting says of who may trace (Documentation/admin-guide/LSM/Yama.rst of Linux).
+/// Describes Yama's setting for who may trace (Documentation/admin-guide/LSM/Yama.rst of Linux).
 fn scope_words(scope: &str) -> &'static str {
     match scope {
         "1" => {

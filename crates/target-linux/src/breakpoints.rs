@@ -12,16 +12,16 @@ use crate::slots::Slots;
 /// The instruction of a breakpoint.
 pub(crate) const INT3: u8 = 0xcc;
 
-/// A breakpoint of ours.
+/// A breakpoint that the tracer has inserted.
 #[derive(Debug)]
 pub(crate) struct Breakpoint {
-    /// Whether the experiment wants to know of arrivals.
+    /// Whether hits are reported to the experiment.
     pub(crate) tracepoint: bool,
-    /// Whether a debugger wants to know of arrivals.
+    /// Whether hits are reported to a debugger.
     pub(crate) debugger: bool,
-    /// Whether the dynamic linker comes by here when it has changed something.
+    /// Whether the dynamic linker executes this after each change of its list.
     pub(crate) dynamic_linker: bool,
-    /// Whether a resolver of an indirect function is here, or where one returns to.
+    /// Whether it is at a resolver of an indirect function, or where one returns to.
     pub(crate) resolver: bool,
     pub(crate) displaced: Displaced,
     pub(crate) means: Means,
@@ -32,13 +32,13 @@ pub(crate) struct Breakpoint {
 pub(crate) enum Means {
     /// Through a copy of the instruction.
     Slot(u64, Copy),
-    /// With the instruction put back, while all other threads are held.
+    /// With the original instruction restored, while all other threads are held.
     InPlace,
-    /// Not at all: the instruction is the program's own breakpoint, whose signal it gets.
+    /// Not inserted: the instruction is the program's own breakpoint, whose signal the program gets.
     OwnTrap,
 }
 
-/// Who wants a breakpoint.
+/// The purpose of a breakpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Purpose {
     Tracepoint,
@@ -66,7 +66,7 @@ impl Breakpoint {
 #[derive(Debug, Default)]
 pub(crate) struct Breakpoints {
     all: BTreeMap<u64, Breakpoint>,
-    /// Where breakpoints have been: a trap may still be told of them.
+    /// Where breakpoints have been: traps at these may not have been reported yet.
     removed: BTreeSet<u64>,
     pub(crate) slots: Slots,
 }
@@ -97,7 +97,7 @@ impl Breakpoints {
         self.all.range(range).next().map(|(site, _)| *site)
     }
 
-    /// The sites of those that a debugger wants.
+    /// The sites of a debugger's breakpoints.
     pub(crate) fn of_debugger(&self) -> impl Iterator<Item = u64> + '_ {
         self.all
             .iter()
@@ -115,23 +115,23 @@ impl Breakpoints {
         self.all.insert(site, breakpoint);
     }
 
-    /// Takes one out whose byte has been given back, or is gone.
+    /// Removes a breakpoint from the table. Its byte has been restored, or its memory is unmapped.
     pub(crate) fn take(&mut self, site: u64) -> Option<Breakpoint> {
         self.all.remove(&site)
     }
 
-    /// A trap may still be told of breakpoints here.
+    /// Notes removed breakpoints whose traps may not have been reported yet.
     pub(crate) fn note_removed(&mut self, sites: impl IntoIterator<Item = u64>) {
         self.removed.extend(sites);
     }
 
-    /// Forgets all of them. What slots are used for stays.
+    /// Forgets all of them. The use of slots is kept.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
     }
 
-    /// Whether a thread that has run into a breakpoint there has run into one of ours, which has been taken out since.
-    /// What is there now may be the program's own.
+    /// Whether the thread's trap is from a breakpoint of the tracer that has been removed since. The byte there now may
+    /// be the program's own `int3`.
     pub(crate) fn was_removed(&self, site: u64, memory: &Memory) -> bool {
         self.removed.contains(&site) && memory.read_array(site) != Some([INT3])
     }
@@ -145,14 +145,14 @@ impl Breakpoints {
         }
     }
 
-    /// Whether the instruction at a site, by its copy, waits in the kernel or repeats itself.
+    /// Whether the instruction at a site, by its copy, can wait in the kernel or repeat itself.
     pub(crate) fn is_restartable(&self, site: u64) -> bool {
         self.get(site)
             .is_some_and(|breakpoint| breakpoint.displaced.restartable)
     }
 }
 
-/// Takes a thread out of a slot: back to the site if the instruction has not been executed.
+/// Moves a thread out of a slot: back to the site if the instruction has not been executed.
 pub(crate) fn undo(place: Place, site: u64, registers: &mut user_regs_struct) {
     match place {
         Place::Before => registers.rip = site,

@@ -1,8 +1,8 @@
 //! Threads and processes that the traced one makes, programs that it becomes, and processes that share its memory.
 //!
-//! `vfork`, and `clone` with `CLONE_VM` alone, make such a process. A breakpoint in that memory would kill it by SIGTRAP if it were
-//! not traced, and a jump could be written under its feet. Those that are born to traced threads are traced by the kernel's doing.
-//! Those that are there at attaching are looked for here.
+//! `vfork`, and `clone` with `CLONE_VM` only, make such a process. A breakpoint in that memory would kill it by SIGTRAP
+//! if it were not traced, and a jump could be written while it executes the bytes. The kernel traces children of traced
+//! threads. Those that exist at attaching are looked for here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -31,7 +31,7 @@ impl Tracee {
             .ok()
             .and_then(|status| status.number("Tgid"));
         if process == self.threads.process() && group.is_some_and(|group| group != process) {
-            // It was a thread to the debugger alone.
+            // Only the debugger saw it as a thread.
             self.forget_threads(|thread| thread.id == id);
             wait_queue::release(Running::born(id).stopped(), 0);
             return;
@@ -51,16 +51,16 @@ impl Tracee {
         let mut thread = Thread::new(process, id, Running::born(id));
         thread.has_stopped();
         self.threads.add(thread);
-        // The old memory is still open, and may have others in it.
+        // The old memory is still open, and other processes may use it.
         self.release_unborn();
         self.release_strangers();
         self.forget_image();
         self.finish_exec(id);
     }
 
-    /// A thread stands in the middle of becoming another program: takes it to its first instruction.
+    /// A thread is stopped within exec: runs it to the first instruction of its new program.
     pub(crate) fn finish_exec(&mut self, id: Tid) {
-        // From the middle of the call to its end, where a first instruction is next.
+        // From the middle of the call to its end, where the first instruction is next.
         loop {
             let how = self.way_out_of_call(id);
             let Some(thread) = self.threads.get_mut(id) else {
@@ -85,13 +85,13 @@ impl Tracee {
         let call = self.caught_exec(id);
         if let Some(thread) = self.threads.get_mut(id) {
             thread.news = Some(News::Exec);
-            // The new program stands where the call returns.
+            // The new program is stopped where the call returns.
             thread.pending = call.or(thread.pending.take());
         }
     }
 
-    /// Whether a thread that a wait has reported is one of this process, which it then has. A new thread is reported by
-    /// itself as well as by the one that has made it, in any order, and by itself alone where the other one was killed.
+    /// Whether a reported thread is one of this process, which then records it. The kernel reports a new thread and its
+    /// maker in any order, and only the thread if the maker was killed.
     pub(crate) fn claims(&mut self, id: Tid) -> bool {
         if self.threads.has(id) {
             return true;
@@ -136,8 +136,8 @@ impl Tracee {
         let family = self.threads.process_of(parent);
         let status = ThreadStatus::read(child);
         if status.as_ref().is_err_and(says_gone) && !wait_queue::threads().contains(&child) {
-            // It was reported by itself, has been claimed, and its end has been noted, all before its maker reported it: nothing
-            // more will ever be heard of it.
+            // It was reported and claimed, and its end was noted, all before its maker reported it: no more reports
+            // follow.
             return;
         }
         let group = status.ok().and_then(|status| status.number("Tgid"));
@@ -170,7 +170,7 @@ impl Tracee {
             }
             if let Some((_, status)) = wait_queue::take(|id| id == child) {
                 self.note(child, status);
-                // Its stop has been heard already: no wait will bring it up again.
+                // Its stop was already reported: no later wait reports it.
                 self.threads.make_ready_once(child);
             }
         } else if self.children == Children::Followed {
@@ -188,7 +188,7 @@ impl Tracee {
         }
     }
 
-    /// A child with a copy of the memory goes its own way, without our breakpoints.
+    /// Detaches from a child that has a copy of the memory, after breakpoints are removed from the copy.
     pub(crate) fn release_copy(&mut self, child: Tid) {
         let Some(status) = first_stop(child) else {
             return;
@@ -212,7 +212,7 @@ impl Tracee {
     fn shares_memory(&self, parent: Tid, child: Tid, event: i32) -> bool {
         match share_memory(parent, child) {
             Some(shared) => shared,
-            // The kernel is built without it: what was asked for tells.
+            // The kernel is built without it: the arguments of the call decide.
             None => match event {
                 libc::PTRACE_EVENT_FORK => false,
                 libc::PTRACE_EVENT_VFORK => true,
@@ -221,7 +221,7 @@ impl Tracee {
         }
     }
 
-    /// Whether the clone that a thread is in asks for `CLONE_VM`.
+    /// Whether the clone that a thread is in has `CLONE_VM` among its flags.
     fn asked_to_share_memory(&self, parent: Tid) -> bool {
         let Some(registers) = self.threads.registers(parent) else {
             return false;
@@ -233,8 +233,8 @@ impl Tracee {
         flags & libc::CLONE_VM as u64 != 0
     }
 
-    /// A child with a copy of the memory becomes a process of its own, which is stopped. It has the debugger's breakpoints and no
-    /// others.
+    /// A child with a copy of the memory becomes a separate process, which is stopped. It has the debugger's
+    /// breakpoints and no others.
     fn keep_copy(&mut self, child: Tid) {
         let Some(status) = first_stop(child) else {
             return;
@@ -278,7 +278,7 @@ impl Tracee {
         });
     }
 
-    /// A child that shares the memory is to be debugged. It stands.
+    /// A child that shares the memory is to be debugged. It is stopped.
     pub(crate) fn take_in(&mut self, parent: Tid, child: Tid) {
         let Some(status) = first_stop(child) else {
             self.forget_threads(|thread| thread.id == child);
@@ -294,7 +294,7 @@ impl Tracee {
         }
     }
 
-    /// A child that shared the memory and is followed has become another program, and so a process of its own.
+    /// A child that shared the memory and is followed has become another program, and so a separate process.
     pub(crate) fn separate(&mut self, id: Tid) {
         let mut thread = Thread::new(id, id, Running::born(id));
         thread.has_stopped();
@@ -310,7 +310,7 @@ impl Tracee {
         let mut process = self.offspring(id, thread, memory);
         process.finish_exec(id);
         if self.children == Children::Followed {
-            // It is new to who follows it.
+            // It has not been reported to the debugger yet.
             if let Some(thread) = process.threads.get_mut(id) {
                 thread.news = None;
             }
@@ -332,14 +332,14 @@ impl Tracee {
         process
     }
 
-    /// Traces and stops all threads that share the memory and are not traced yet. Those that are traced have stopped.
+    /// Traces and stops all threads that share the memory and are not traced yet. Those that are traced are stopped.
     pub(crate) fn seize_sharing(&mut self) -> Result<(), Error> {
-        // A debugger's child is traced by its parent until it becomes another program, which takes no time.
+        // A debugger's child is traced by its parent until it calls exec, which it does at once.
         let mut wait_limit = WaitLimit::of_vfork();
         loop {
             let (seized, refused) = self.seize_unknown();
             if seized {
-                // What it has made before it was traced is found in the next round.
+                // Children that it made before it was traced are found in the next round.
                 self.wait_until_all_stopped()?;
                 continue;
             }
@@ -359,7 +359,7 @@ impl Tracee {
         Ok(())
     }
 
-    /// Starts tracing what is not traced yet: whether there was something, and what the kernel refuses.
+    /// Starts tracing what is not traced yet. Returns whether there was anything, and what the kernel has refused.
     fn seize_unknown(&mut self) -> (bool, Option<(Tid, Tid, Errno)>) {
         let mut seized = false;
         let mut refused = None;
@@ -394,7 +394,7 @@ impl Tracee {
         processes
     }
 
-    /// Finds out which threads wait in vfork, and for which children.
+    /// Finds the threads that wait in vfork, and their children.
     fn find_vforks(&mut self) {
         let processes: BTreeSet<Tid> = self.threads.iter().map(|thread| thread.process).collect();
         for child in processes {
@@ -419,14 +419,14 @@ impl Tracee {
 }
 
 impl Children {
-    /// A child with tracepoints in its copy of the memory has gone its own way.
+    /// Notes a child that has tracepoints in its copy of the memory and was detached.
     const fn note_released(&mut self) {
         if let Self::Released { with_tracepoints } = self {
             *with_tracepoints += 1;
         }
     }
 
-    /// What becomes of a child's own children.
+    /// The treatment of a child's own children.
     const fn of_child(self) -> Self {
         match self {
             Self::Released { .. } => Self::Released {
@@ -437,23 +437,23 @@ impl Children {
     }
 }
 
-/// Whether an error of a thread's file says that there is no such thread: its end has been waited for.
+/// Whether an error of a thread's file means that there is no such thread: it has been reaped.
 fn says_gone(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// What a new process has stopped for: the kernel stops it before its first instruction. None when it is gone.
+/// The first stop of a new process: the kernel stops it before its first instruction. `None` when it has ended.
 pub(crate) fn first_stop(child: Tid) -> Option<Status> {
     let status = match wait_queue::take(|id| id == child) {
         Some((_, status)) => status,
         None => wait_within(child).ok()??,
     };
-    // An end that was heard too.
+    // Its end was reported too.
     let ended = wait_queue::take(|id| id == child).is_some();
     (!ended && !matches!(status, Status::Exited(_) | Status::Killed(..))).then_some(status)
 }
 
-/// Whether a thread sleeps in a system call that may be a vfork: in none other does one that has made a process wait for it.
+/// Whether a thread sleeps in a system call that may be a vfork: only there does the maker of a process wait for it.
 fn is_in_vfork(thread: Tid) -> bool {
     /// `vfork`, `clone` and `clone3` of i386.
     const CALLS_32: [libc::c_long; 3] = [190, 120, 435];
@@ -468,7 +468,7 @@ fn is_in_vfork(thread: Tid) -> bool {
         .is_some_and(|call| calls.contains(&call))
 }
 
-/// Whether two threads have the same memory; `None` where the kernel does not say.
+/// Whether two threads share their memory; `None` if the kernel does not support the question.
 pub(crate) fn share_memory(one: Tid, other: Tid) -> Option<bool> {
     /// `KCMP_VM`.
     const ADDRESS_SPACE: libc::c_int = 1;
@@ -477,7 +477,7 @@ pub(crate) fn share_memory(one: Tid, other: Tid) -> Option<bool> {
     (order >= 0).then_some(order == 0)
 }
 
-/// Whether a process has memory at all: one that has ended and a part of the kernel have none, and are alike in that.
+/// Whether a process has memory. One that has ended and a kernel thread have none.
 fn has_memory(process: Tid) -> bool {
     std::fs::read_link(format!("/proc/{process}/exe")).is_ok()
 }

@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Gives out times that never fall.
+/// Returns times that never decrease.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     last: Cell<u64>,
 }
 
 impl Clock {
-    /// Nanoseconds since 1970-01-01 00:00 UTC, or the last time given out if the clock was set back.
+    /// Nanoseconds since 1970-01-01 00:00 UTC, or the last returned time if the clock was set back.
     pub(crate) fn now(&self) -> u64 {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)

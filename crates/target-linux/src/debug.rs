@@ -1,5 +1,4 @@
-//! What a debugger needs beside tracing: threads let go and held one by one, breakpoints that stop, registers and
-//! memory that are read and written.
+//! Operations for a debugger: resume and hold single threads, breakpoints that stop, access to registers and memory.
 
 use std::io;
 
@@ -15,14 +14,13 @@ use crate::process::Process;
 use crate::watch::Wanted;
 
 impl Process {
-    /// Names the signals that the program gets without the debugger's being told, by their numbers here.
+    /// Sets the signals that the program gets without a report to the debugger, by their numbers here.
     pub fn pass_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
         self.tracee.debugger.pass_signals(signals);
     }
 
-    /// Names the signals that a debugger wants the program to have at all, by their numbers here. It matters when the
-    /// process is let go: a thread that stands with another signal goes on without it. Where nothing is said, these are all
-    /// but `SIGTRAP` and `SIGINT`.
+    /// Sets the signals that a debugger allows the program to get, by their numbers here. It takes effect at detach: a
+    /// thread that is stopped with another signal goes on without it. The default is all but `SIGTRAP` and `SIGINT`.
     pub fn program_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
         self.tracee.debugger.set_program_signals(signals);
     }
@@ -42,7 +40,7 @@ impl Process {
             .map(|thread| thread_id(thread.id))
     }
 
-    /// Puts a breakpoint in that stops the thread that comes by.
+    /// Inserts a breakpoint that stops each thread that reaches it.
     ///
     /// # Errors
     /// When there is no code that can be written to.
@@ -51,7 +49,7 @@ impl Process {
             .insert_breakpoint(address.0, Purpose::Debugger)
     }
 
-    /// Takes it out. One that is not there is no error.
+    /// Removes such a breakpoint at an address. One that does not exist is no error.
     ///
     /// # Errors
     /// When the memory cannot be written.
@@ -60,10 +58,10 @@ impl Process {
             .remove_breakpoint(address.0, Purpose::Debugger)
     }
 
-    /// Writes memory, even where the program itself may not. Breakpoints stay.
+    /// Writes memory, even where the program itself may not. Breakpoints stay inserted.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// When the memory is not mapped.
     pub fn write_memory(&mut self, address: Address, bytes: &[u8]) -> io::Result<()> {
         let range = address.0..address.0.saturating_add(bytes.len() as u64);
         if self.tracee.fast.is_read(&range) {
@@ -74,8 +72,8 @@ impl Process {
         self.tracee.memory.write_through(address.0, bytes)
     }
 
-    /// Has the machine stop every thread, those that are yet to be made too, that executes the instruction at an address
-    /// (whatever the length), or does with this memory what is looked out for. One that is there already is no error.
+    /// Sets a hardware breakpoint or watchpoint in every thread, also in threads that are created later. An execution
+    /// breakpoint ignores the length. Inserting one that exists is no error.
     ///
     /// # Errors
     /// When there are not enough debug registers, or the kernel refuses the address.
@@ -93,7 +91,7 @@ impl Process {
         })
     }
 
-    /// Has the debug registers of every thread look out for something more.
+    /// Adds a watch to the debug registers of every thread.
     pub(crate) fn look_out(&mut self, wanted: Wanted) -> Result<(), TargetError> {
         let address = Address(wanted.address);
         let refuse = |reason: String| TargetError::CannotInsert { address, reason };
@@ -108,18 +106,18 @@ impl Process {
             self.tracee.debug_registers.remove(wanted);
             return Err(refuse(format!("the kernel refuses: {error}")));
         }
-        // Threads that run get their registers when they go on.
+        // Running threads get their registers when they are resumed.
         self.tracee.threads.interrupt();
         Ok(())
     }
 
-    /// What the debug registers are for, one after the other: what is looked out for, where, and how many bytes.
+    /// The use of each debug register: the kind of watch, its address and its length in bytes.
     #[must_use]
     pub fn watches(&self) -> Vec<Option<(Watch, Address, u64)>> {
         self.tracee.debug_registers.all()
     }
 
-    /// Takes it back. One that is not there is no error.
+    /// Removes a watch. One that does not exist is no error.
     pub fn remove_watch(&mut self, watch: Watch, address: Address, length: u64) {
         self.look_out_no_more(Wanted {
             purpose: Purpose::Debugger,
@@ -129,15 +127,15 @@ impl Process {
         });
     }
 
-    /// Has them look out for it no longer.
+    /// Removes a watch from the debug registers.
     pub(crate) fn look_out_no_more(&mut self, wanted: Wanted) {
         if self.tracee.debug_registers.remove(wanted) {
-            // Threads that run get their registers when they go on.
+            // Running threads get their registers when they are resumed.
             self.tracee.threads.interrupt();
         }
     }
 
-    /// The largest register set that the machine has.
+    /// The largest register set of the machine.
     #[must_use]
     pub fn machine_registers() -> X86Registers {
         if std::arch::is_x86_feature_detected!("avx512f") {
@@ -149,7 +147,7 @@ impl Process {
         }
     }
 
-    /// The register block of a thread; `None` if there is no such thread, or it does not stand.
+    /// The register block of a thread; `None` if there is no such thread, or it is not stopped.
     pub fn register_block(&mut self, thread: ThreadId) -> Option<Vec<u8>> {
         let stopped = self.tracee.threads.stopped(thread.0.cast_signed())?;
         let registers = stopped.registers().ok()?;
@@ -163,14 +161,14 @@ impl Process {
         Some(block)
     }
 
-    /// Where a register stands in the block: offset and size, in bytes.
+    /// The offset and size in bytes of a register in the block.
     #[must_use]
     pub fn register_place(&self, register: RegisterNumber) -> Option<(usize, usize)> {
         self.tracee.collecting.block().place(register)
     }
 
-    /// Sets the registers that differ from those of the thread. Those behind the end of the block stay.
-    /// `None` if there is no such thread, or the kernel refuses the values.
+    /// Sets the registers that differ from those of the thread. Registers beyond the end of the block keep their
+    /// values. `None` if there is no such thread, or the kernel refuses the values.
     pub fn set_register_block(&mut self, thread: ThreadId, block: &[u8]) -> Option<()> {
         let before = self.register_block(thread)?;
         let id = thread.0.cast_signed();
@@ -192,15 +190,15 @@ impl Process {
         Some(())
     }
 
-    /// What the kernel tells of the signal that a thread has stopped for, in the program's own form, 128 bytes.
+    /// The kernel's description of the signal that a thread has stopped for, in the program's own form, 128 bytes.
     #[must_use]
     pub fn signal_info(&self, thread: ThreadId) -> Option<Vec<u8>> {
         let thread = self.tracee.threads.get(thread.0.cast_signed())?;
         Some(thread.signal_info(self.tracee.program.abi())?.to_vec())
     }
 
-    /// Changes it, from an offset on: the program gets the signal so, if it gets it. `None` where there is no signal, or the
-    /// bytes do not fit.
+    /// Changes the description of the signal, from an offset on; the program sees the change if it gets the signal.
+    /// `None` where there is no signal, or the bytes do not fit.
     pub fn set_signal_info(&mut self, thread: ThreadId, offset: usize, bytes: &[u8]) -> Option<()> {
         let abi = self.tracee.program.abi();
         self.tracee
@@ -218,7 +216,7 @@ impl Process {
             .map_or(0, |thread| thread.cpu.recorded(id))
     }
 
-    /// Says which system calls stop a thread of the process from now on.
+    /// Chooses the system calls that stop a thread of the process from now on.
     pub fn catch_system_calls(&mut self, caught: CaughtCalls) {
         self.tracee.debugger.catch(caught);
     }

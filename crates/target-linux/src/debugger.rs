@@ -1,10 +1,10 @@
-//! What a debugger wants to know of a process, and which of its children it knows.
+//! The events that are reported to a debugger, and the children of the process that it knows.
 
 use std::collections::BTreeSet;
 
 use crate::ptrace::{Tid, bit};
 
-/// What of its children and threads a process reports. What is not reported goes its own way, unnoticed.
+/// Which events of its children and threads a process reports. Children that are not reported run on untraced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reports {
     /// Children by fork: [`StopCause::Forked`](crate::StopCause::Forked).
@@ -25,7 +25,7 @@ pub enum CaughtCalls {
     None,
     /// All.
     All,
-    /// Those with these numbers, which are the program's own: a 32-bit program counts otherwise.
+    /// Those with these numbers, which are the program's own: a 32-bit program has other ones.
     These(BTreeSet<u32>),
 }
 
@@ -46,14 +46,14 @@ pub(crate) struct Debugger {
     /// The processes that share the memory and that were reported.
     children: BTreeSet<Tid>,
     caught_calls: CaughtCalls,
-    /// The signals that the program should have; none where the debugger has not said.
+    /// The signals that the program may get; `None` until the debugger sets them.
     program_signals: Option<u64>,
     /// The signals that are not reported; none where there is no debugger.
     passed_signals: Option<u64>,
 }
 
 impl Debugger {
-    /// The debugger of a child, which has children of its own and catches no system calls yet.
+    /// The debugger state of a child: no children and no caught system calls yet.
     pub(crate) fn of_child(&self) -> Self {
         Self {
             reports: self.reports,
@@ -63,12 +63,12 @@ impl Debugger {
         }
     }
 
-    /// Whether there is one.
+    /// Whether there is a debugger.
     pub(crate) const fn is_there(&self) -> bool {
         self.passed_signals.is_some()
     }
 
-    /// There is one from now on.
+    /// There is a debugger from now on.
     pub(crate) fn come(&mut self) {
         self.passed_signals.get_or_insert(0);
     }
@@ -94,7 +94,7 @@ impl Debugger {
         self.children.insert(child);
     }
 
-    /// A child shares the memory no longer, or is left to itself; whether it was known.
+    /// Forgets a child that no longer shares the memory or is detached. Returns whether it was known.
     pub(crate) fn forget_child(&mut self, child: Tid) -> bool {
         self.children.remove(&child)
     }
@@ -107,17 +107,17 @@ impl Debugger {
         &self.caught_calls
     }
 
-    /// Whether it wants to know of any system call.
+    /// Whether it catches any system call.
     pub(crate) fn catches_calls(&self) -> bool {
         self.caught_calls != CaughtCalls::None
     }
 
-    /// Names the signals that are not reported.
+    /// Sets the signals that are not reported.
     pub(crate) fn pass_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
         self.passed_signals = Some(set_of(signals));
     }
 
-    /// Names the signals that the program should have.
+    /// Sets the signals that the program may get.
     pub(crate) fn set_program_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
         self.program_signals = Some(set_of(signals));
     }
@@ -127,7 +127,7 @@ impl Debugger {
         self.passed_signals.unwrap_or(0) & bit(signal) != 0
     }
 
-    /// Whether a thread that is let go with a signal gets it.
+    /// Whether a thread that is detached with a signal gets it.
     pub(crate) fn lets_have(&self, signal: i32) -> bool {
         !self.is_there()
             || match self.program_signals {

@@ -1,4 +1,4 @@
-//! Detaches: moves threads out of code of the tracer, removes breakpoints and jumps, lets the process go.
+//! Detaches: moves threads out of code of the tracer, removes breakpoints and jumps, detaches from every thread.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::wait_limit::wait_within;
 use crate::wait_queue;
 
 impl Tracee {
-    /// Lets the process go, as [`detach`](crate::Process::detach) says.
+    /// Detaches, as [`detach`](crate::Process::detach) describes.
     pub(crate) fn detach(&mut self) -> Result<(), Error> {
         let stopped = self.stop_all();
         self.release_unborn();
@@ -34,7 +34,7 @@ impl Tracee {
         self.breakpoints.clear();
         fail_point!("leave/settled");
         self.disarm_all();
-        // One that sleeps may be on its way back to a slot.
+        // One that sleeps may be about to return to a slot.
         if !self.threads.has_sleepers() {
             let pages = self.breakpoints.slots.pages().to_vec();
             for page in pages {
@@ -79,11 +79,11 @@ impl Tracee {
         stopped
     }
 
-    /// Hears the end of threads that are about to end, which cannot be let go: as long as nobody has heard it, the process
-    /// that they are of does not end either, for whoever waits for it.
+    /// Waits for the end of threads that are about to end, which cannot be detached. Until they are reaped their
+    /// process does not end for its parent either.
     fn see_out(&self, ending: &[Tid]) {
         for id in ending.iter().copied() {
-            // The first thread's is told last, and only if no others stay.
+            // The first thread's end is reported last, and only if no other threads remain.
             if id == self.threads.process() && has_others(id) {
                 continue;
             }
@@ -95,13 +95,13 @@ impl Tracee {
         }
     }
 
-    /// Leaves the memory and the threads as they would be without us. All threads stand. What is known of the
-    /// breakpoints is kept, for a thread that has yet to get out of a slot.
+    /// Removes everything of the tracer from the memory and the threads. All threads are stopped. The table of
+    /// breakpoints is kept for a thread that must still leave a slot.
     pub(crate) fn remove_everything(&mut self) {
         self.remove_everything_but(0);
     }
 
-    /// The same, while one thread stands throughout, which is about to get a signal.
+    /// The same, except that one thread stays stopped throughout, because it is about to get a signal.
     pub(crate) fn remove_everything_but(&mut self, standing: Tid) {
         for marker in self.program.semaphores.markers() {
             self.lower_semaphore(marker);
@@ -118,27 +118,27 @@ impl Tracee {
         self.breakpoints.note_removed(sites);
     }
 
-    /// Takes every thread out of code of ours, and takes back what a breakpoint has done to it. All threads
-    /// stand.
+    /// Moves every thread out of code of the tracer, and undoes what a breakpoint has done to it. All threads are
+    /// stopped.
     pub(crate) fn settle_all(&mut self) {
         for thread in self.threads.ids() {
             self.settle_one(thread);
         }
     }
 
-    /// Takes one stopped thread out of code of ours.
+    /// Moves one stopped thread out of code of the tracer.
     pub(crate) fn settle_one(&mut self, thread: Tid) {
         self.surface_trap(thread);
         self.absorb(thread);
         self.settle(thread);
         if self.leave_pad(thread).is_some() {
-            // It may have come to a breakpoint.
+            // It may have reached a breakpoint.
             self.settle(thread);
         }
     }
 
-    /// A thread may have run into a breakpoint and been stopped for something else before it could tell: has it
-    /// tell now, without letting it execute anything.
+    /// A thread may have hit a breakpoint and been stopped for something else before it reported the trap: makes it
+    /// report the trap, without executing anything.
     fn surface_trap(&mut self, id: Tid) {
         self.surface(id, bit(libc::SIGTRAP));
     }
@@ -200,7 +200,7 @@ impl Tracee {
         };
         let before = registers.rip;
         let mut swallow = false;
-        // Whoever stands at a breakpoint that stays will come by it anew, without being counted twice.
+        // A thread at a breakpoint that stays inserted reaches it again, and must not be counted twice.
         let mut told = thread.at;
         if let Some(site) = thread.at {
             registers.rip = site;
@@ -254,8 +254,8 @@ impl Tracee {
         }
     }
 
-    /// A thread in vfork cannot be let go before its child has ended or become another program, which children
-    /// by vfork do at once: runs them until then.
+    /// A thread in vfork cannot be detached before its child has ended or called exec, which children by vfork do at
+    /// once. Runs both until then.
     fn await_vfork(&mut self) -> Result<(), Error> {
         while let Some(waiting) = self.threads.any_waiting_in_vfork() {
             let strangers: Vec<Tid> = self
@@ -276,7 +276,7 @@ impl Tracee {
         Ok(())
     }
 
-    /// Children whose parents were gone before they could tell of them.
+    /// Detaches from children whose parents ended before they reported them.
     pub(crate) fn release_unborn(&mut self) {
         for child in wait_queue::threads() {
             let own = Some(self.threads.process());
@@ -291,7 +291,7 @@ impl Tracee {
         }
     }
 
-    /// Lets one stopped thread of another process go.
+    /// Detaches from one stopped thread of another process.
     pub(crate) fn release(&mut self, id: Tid) {
         let Some(thread) = self.threads.remove(id) else {
             return;
@@ -309,7 +309,7 @@ impl Tracee {
         wait_queue::release(stopped, signal);
     }
 
-    /// Lets the processes go that share memory with the traced one, which has left that memory.
+    /// Detaches from the processes that share memory with the traced one, which has left that memory.
     pub(crate) fn release_strangers(&mut self) {
         let strangers = self.threads.strangers();
         if strangers.is_empty() {
@@ -322,16 +322,16 @@ impl Tracee {
         }
     }
 
-    /// A tracepoint has been taken out.
+    /// A tracepoint was removed.
     pub(crate) fn lower_semaphore(&mut self, marker: u64) {
         if let Some(counter) = self.program.semaphores.take_raised(marker) {
             self.fast.note_lowered(marker);
-            // Memory that is gone, with its library, needs no counting.
+            // If the library and its memory are unmapped, there is no counter to restore.
             semaphore::add(&mut self.memory, counter, -1);
         }
     }
 
-    /// Takes every jump out, lower ones first. The pads stay.
+    /// Removes every jump, lower addresses first. The pads stay.
     pub(crate) fn take_all_jumps_out(&mut self) {
         self.absorb_all();
         let sites: Vec<u64> = self.fast.sites();
@@ -340,13 +340,13 @@ impl Tracee {
         }
     }
 
-    /// Gives the bytes of the jump at a site back. Its pad stays for those inside.
+    /// Restores the bytes under the jump at a site. Its pad stays for threads inside.
     pub(crate) fn erase_jump(&mut self, site: u64) -> std::io::Result<()> {
         self.remote.note_change(&(site..site + JUMP_REACH));
         self.fast.erase(&mut self.memory, site)
     }
 
-    /// Frees pads, once there are enough of them: each time, all threads are asked where they are.
+    /// Frees pads, once there are enough of them, because each time all threads must be checked.
     pub(crate) fn free_some_pads(&mut self) {
         if self.fast.has_many_retired() {
             let areas = self.fast.free_pads(&self.threads);
@@ -354,8 +354,8 @@ impl Tracee {
         }
     }
 
-    /// Unmaps all pads and the shared memory, unless a jump that could not be taken out leads there or some thread may
-    /// come back to them: then they stay, and do no harm. What the dynamic linker's hook has stays as long as its jump does.
+    /// Unmaps all pads and the shared memory. They stay mapped if a jump to them could not be removed or some thread
+    /// may return to them; that is harmless. The memory of the dynamic linker's hook stays as long as its jump does.
     pub(crate) fn unmap_pads(&mut self) {
         if self.fast.has_jumps() {
             return;

@@ -1,8 +1,7 @@
-//! The dynamic linker's own account of what it has loaded.
+//! The list of loaded objects that the dynamic linker keeps.
 //!
-//! It keeps a list of loaded objects, and calls an empty function before and after each change to it, made to
-//! have a breakpoint put on (`struct r_debug` in `<link.h>`; glibc and musl alike). After a change, nothing of a
-//! new object has been executed yet.
+//! The dynamic linker calls an empty function before and after each change of the list. A debugger can put a breakpoint
+//! there (`struct r_debug` in `<link.h>`; glibc and musl alike). After a change, no code of a new object has run yet.
 
 use object::{Object, ObjectSymbol};
 
@@ -22,7 +21,7 @@ pub(crate) const MAX_LISTS: usize = 64;
 /// The longest table of program headers or dynamic section that is read, in entries.
 const MAX_ENTRIES: u64 = 4096;
 
-/// What stands where in `struct r_debug`, in words.
+/// Offsets in `struct r_debug`, in words.
 pub(crate) mod debug_words {
     /// `r_brk`.
     pub(crate) const FUNCTION: u64 = 2;
@@ -35,7 +34,7 @@ pub(crate) mod debug_words {
 /// One object of the dynamic linker's list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Loaded {
-    /// What is added to its addresses.
+    /// The load bias of its addresses.
     pub(crate) bias: u64,
     /// Where its dynamic section is in memory.
     pub(crate) dynamic: u64,
@@ -43,7 +42,7 @@ pub(crate) struct Loaded {
     pub(crate) name: Vec<u8>,
 }
 
-/// What is known about the dynamic linker of the program.
+/// The state of the program's dynamic linker.
 #[derive(Debug, Default)]
 pub(crate) struct DynamicLinker {
     abi: Abi,
@@ -51,16 +50,16 @@ pub(crate) struct DynamicLinker {
     hook: Option<u64>,
     /// Where the program's dynamic section is.
     dynamic: Option<u64>,
-    /// The objects at the last look, each by its bias and its dynamic section.
+    /// The objects that were read last, each by its bias and its dynamic section.
     known: Vec<(u64, u64)>,
-    /// It has been at its hook, and nobody has looked yet.
+    /// Its hook was called, and the list has not been read since.
     reported: bool,
-    /// Whether a jump has been tried at the hook.
+    /// Whether a jump was tried at the hook.
     pub(crate) hook_tried: bool,
 }
 
 impl DynamicLinker {
-    /// Of a program that has not executed anything.
+    /// For a program that has not executed anything.
     pub(crate) fn at_start(abi: Abi, memory: &Memory, thread: Tid) -> Self {
         let Ok(auxiliary) = AuxiliaryVector::read(thread, abi.bytes()) else {
             return Self {
@@ -78,7 +77,7 @@ impl DynamicLinker {
         }
     }
 
-    /// Of a program that runs already.
+    /// For a program that is already running.
     pub(crate) fn of_running(abi: Abi, memory: &Memory, thread: Tid) -> Self {
         let mut dynamic_linker = Self::at_start(abi, memory, thread);
         if let Some(debug) = dynamic_linker.debug(memory) {
@@ -91,17 +90,17 @@ impl DynamicLinker {
         dynamic_linker
     }
 
-    /// How wide the words of its structures are.
+    /// The word size of its structures.
     pub(crate) const fn abi(&self) -> Abi {
         self.abi
     }
 
-    /// Where a breakpoint tells of changes.
+    /// The address of the hook for changes.
     pub(crate) fn hook(&self) -> Option<u64> {
         self.hook
     }
 
-    /// Whether the list differs from what it was at the last look, and is complete.
+    /// Whether the list is complete and differs from the one that was read last.
     pub(crate) fn has_changed(&mut self, memory: &Memory) -> bool {
         let Some(debug) = self.debug(memory) else {
             return false;
@@ -116,12 +115,12 @@ impl DynamicLinker {
         changed
     }
 
-    /// It has been at its hook.
+    /// Notes that its hook was called.
     pub(crate) const fn note_report(&mut self) {
         self.reported = true;
     }
 
-    /// The same as [`has_changed`](Self::has_changed), where it has been at its hook since.
+    /// The same as [`has_changed`](Self::has_changed), if its hook was called since.
     pub(crate) fn has_reported_change(&mut self, memory: &Memory) -> bool {
         std::mem::take(&mut self.reported) && self.has_changed(memory)
     }
@@ -133,7 +132,7 @@ impl DynamicLinker {
             .collect()
     }
 
-    /// The objects that the dynamic linker has loaded, itself and the program among them.
+    /// The objects that the dynamic linker has loaded, including itself and the program.
     pub(crate) fn loaded(&self, memory: &Memory, with_names: bool) -> Vec<Loaded> {
         let mut objects = Vec::new();
         let mut list = self.debug(memory);
@@ -176,7 +175,7 @@ impl DynamicLinker {
         self.debug_entry(memory).filter(|debug| *debug != 0)
     }
 
-    /// The same; 0 before it has been written, and `None` where there is no place for it.
+    /// The same; 0 before it is written, and `None` where there is no place for it.
     pub(crate) fn debug_entry(&self, memory: &Memory) -> Option<u64> {
         /// `DT_DEBUG`.
         const DEBUG: u64 = 21;
@@ -210,7 +209,7 @@ fn program_headers(abi: Abi, memory: &Memory, auxiliary: &AuxiliaryVector) -> Ve
         .collect()
 }
 
-/// What is added to the program's addresses; `None` if its headers do not tell.
+/// The load bias of the program; `None` if its headers do not give it.
 pub(crate) fn program_bias(
     abi: Abi,
     memory: &Memory,
@@ -232,7 +231,7 @@ fn dynamic_section(abi: Abi, memory: &Memory, auxiliary: &AuxiliaryVector) -> Op
         .map(|(_, address)| address.wrapping_add(bias))
 }
 
-/// Finds the function by its name in the file of the dynamic linker, which has not come so far as to tell.
+/// Finds the function by its symbol in the dynamic linker's file, before the dynamic linker has filled in `r_debug`.
 fn hook_by_symbol(thread: Tid, base: u64) -> Option<u64> {
     let mappings = mappings(thread).ok()?;
     let mapping = mappings.iter().find(|mapping| mapping.start == base)?;

@@ -1,4 +1,4 @@
-//! What can go wrong with a live process, said so that the user knows what to do.
+//! Errors of a live process. The messages say what the user can do.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,10 +23,10 @@ pub enum Error {
     /// The kernel did not start the program for another reason.
     #[error("`{}` could not be started: {}", .0.display(), .1.desc())]
     Exec(OsString, Errno),
-    /// What came before the program, a shell or a wrapper, has ended with this exit code and not become it.
+    /// The shell or wrapper has ended with this exit code before it executed the program.
     #[error("During startup program exited with code {1}.")]
     EndedEarly(OsString, i32),
-    /// What came before the program was killed.
+    /// The shell or wrapper was killed before it executed the program.
     #[error("During startup program terminated with signal {1}.")]
     KilledEarly(OsString, i32),
     /// A program or argument holds a zero byte.
@@ -35,15 +35,15 @@ pub enum Error {
     /// There is no process of this number.
     #[error("there is no process {0}")]
     NoSuchProcess(ThreadId),
-    /// The process is somebody else's, or the system does not let us trace it.
+    /// The process belongs to another user, or the system does not permit tracing it.
     #[error("process {process} may not be traced: {reason}")]
     NotPermitted {
         /// The process.
         process: ThreadId,
-        /// Why not, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// Another tracer is at it.
+    /// Another tracer traces it.
     #[error(
         "process {process} is already traced by process {tracer} ({}), and a process has one tracer: detach that one first",
         name.display()
@@ -51,28 +51,28 @@ pub enum Error {
     AlreadyTraced {
         /// The process.
         process: ThreadId,
-        /// Who traces it.
+        /// The tracer's process.
         tracer: ThreadId,
         /// The tracer's name.
         name: OsString,
     },
-    /// A process that shares the memory may not be traced: what is put into the memory would end it.
+    /// A process that shares the memory may not be traced: a breakpoint in the memory would kill it.
     #[error("process {process} shares its memory with process {other}: {reason}")]
     SharesMemory {
         /// The process.
         process: ThreadId,
-        /// The one that shares its memory.
+        /// The other process.
         other: ThreadId,
         /// Why that one may not be traced.
         reason: Box<Error>,
     },
-    /// A part of the kernel.
+    /// A kernel thread.
     #[error("process {0} is a thread of the kernel and cannot be traced")]
     KernelThread(ThreadId),
-    /// It has ended and only waits to be reaped.
+    /// It has ended and is not reaped.
     #[error("process {0} has ended already (it waits for its parent to take notice)")]
     Zombie(ThreadId),
-    /// Ourselves.
+    /// This process itself.
     #[error("process {0} is the tracer itself")]
     OwnProcess(ThreadId),
     /// A 32-bit program.
@@ -86,7 +86,7 @@ pub enum Error {
     System {
         /// The system call.
         call: &'static str,
-        /// For which process or thread.
+        /// The process or thread that the call was about.
         process: ThreadId,
         /// The kernel's reason.
         reason: Errno,
@@ -96,7 +96,7 @@ pub enum Error {
     Proc {
         /// Which file.
         file: &'static str,
-        /// Of which process.
+        /// The process that the file belongs to.
         process: ThreadId,
         /// Why.
         reason: io::Error,
@@ -121,7 +121,7 @@ impl Error {
     }
 }
 
-/// What a failed call means to the experiment.
+/// Translates a failed call into an error of the experiment.
 pub(crate) fn target_error(call: &'static str, thread: i32, error: Errno) -> TargetError {
     match error {
         Errno::ESRCH => TargetError::Gone(thread_id(thread)),

@@ -1,4 +1,4 @@
-//! Why a run came to its end, and why a thread has stopped.
+//! Why a run has ended, and why a thread has stopped.
 
 use std::ops::Range;
 
@@ -7,20 +7,20 @@ use tracewire_model::{Address, ThreadId};
 use crate::error::thread_id;
 use crate::ptrace::Tid;
 
-/// Why [`run`](crate::Process::run) has returned. The process stands still, unless it has ended.
+/// Why [`run`](crate::Process::run) has returned. The process is stopped, unless it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The dynamic linker has loaded or unloaded something. What is new has not run yet.
+    /// The dynamic linker has loaded or unloaded something. No code of a new object has run yet.
     LibrariesChanged,
-    /// The process has become another program, stopped before its first instruction. Nothing of ours is
-    /// in it: all tracepoints are gone.
+    /// The process has become another program, stopped before its first instruction. All tracepoints and pads are gone
+    /// with the old memory.
     Exec,
     /// The process has ended with this exit code.
     Exited(i32),
     /// The process was killed.
     Killed {
-        /// By which signal.
+        /// The number of the signal.
         signal: i32,
         /// Whether it left a core dump.
         core_dumped: bool,
@@ -28,32 +28,33 @@ pub enum Event {
     /// A thread is at a resolver that is followed, or where one has returned to
     /// ([`resolver_reached`](crate::Process::resolver_reached)).
     Resolver(ThreadId),
-    /// It has made processes that are followed ([`take_children`](crate::Process::take_children)), which stand. It runs on itself.
+    /// It has made processes that are followed ([`take_children`](crate::Process::take_children)), which are stopped.
+    /// The process itself runs on.
     Children,
-    /// The handler has said that the run has ended.
+    /// The handler has ended the run.
     RunEnded,
-    /// The handler wants to change what is in the program ([`LookAround::Change`](tracewire_experiment::LookAround::Change)).
+    /// The handler asks to change the tracepoints ([`LookAround::Change`](tracewire_experiment::LookAround::Change)).
     ChangeWanted,
-    /// An [`Interrupter`](crate::Interrupter) has asked.
+    /// An [`Interrupter`](crate::Interrupter) has requested it.
     Interrupted,
     /// A thread has ended with this exit code, and others of its process have not ([`Reports`](crate::Reports)).
     ThreadExited(ThreadId, i32),
-    /// A thread has stopped for something that a debugger wants to know of ([`resume`](crate::Process::resume)).
+    /// A thread has stopped for something that is reported to a debugger ([`resume`](crate::Process::resume)).
     Stopped(Stop),
 }
 
-/// What a debug register looks out for.
+/// The access that triggers a debug register.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Watch {
     /// An instruction is about to be executed.
     Execution,
-    /// Memory is written to.
+    /// Memory is written.
     Write,
-    /// Memory is read or written to. x86 cannot tell the two apart: there is none for reading alone.
+    /// Memory is read or written. x86 has no watchpoint for reads only.
     Access,
 }
 
-/// What a thread is to do, and the signal that it gets as it goes on (0 for none).
+/// How a thread is resumed, and the signal that it gets (0 for none).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Resumption {
     /// Run.
@@ -62,7 +63,7 @@ pub enum Resumption {
     Step(i32, Range<u64>),
 }
 
-/// A thread that has stopped for something that a debugger wants to know of.
+/// A stop of a thread that is reported to a debugger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stop {
     /// Which thread.
@@ -80,15 +81,15 @@ pub enum StopCause {
     Step,
     /// It is about to get this signal. It gets it only if it is resumed with it.
     Signal(i32),
-    /// It is about to execute an instruction that the machine looks out for ([`Watch::Execution`]).
+    /// It is about to execute an instruction with a hardware breakpoint ([`Watch::Execution`]).
     HardwareBreakpoint,
-    /// It has used memory that the machine looks out for. The address is in what is watched, or its start.
+    /// It has accessed watched memory. The address is in the watched range, or its start.
     Watchpoint(Watch, Address),
     /// It enters the system call of this number ([`catch_system_calls`](crate::Process::catch_system_calls)).
     CallEntry(u32),
     /// It leaves the system call of this number.
     CallReturn(u32),
-    /// It was asked to ([`Process::stop_thread`](crate::Process::stop_thread)).
+    /// It was asked to stop ([`Process::stop_thread`](crate::Process::stop_thread)).
     Asked,
     /// It has made a process with a copy of its memory, which is stopped.
     Forked(ThreadId),

@@ -1,4 +1,4 @@
-//! The terminal's foreground, which a program that is started has until we are done.
+//! The terminal's foreground, which a started program has until the tracer is done.
 
 use std::io::IsTerminal;
 
@@ -10,7 +10,7 @@ use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 pub struct Foreground(Option<Pid>);
 
 impl Foreground {
-    /// Takes note of who has it.
+    /// Records which process group has the terminal.
     #[must_use]
     pub fn now() -> Self {
         let errors = std::io::stderr();
@@ -31,7 +31,7 @@ impl Drop for Foreground {
     }
 }
 
-/// Gives a process group the terminal, if our own has it, or has given it away before.
+/// Gives the terminal to a process group, if our group has it or has given it away before.
 pub(crate) fn give(group: i32) {
     let errors = std::io::stderr();
     if errors.is_terminal() && tcgetpgrp(&errors).is_ok_and(|own| own == getpgrp() || !lives(own)) {
@@ -39,18 +39,18 @@ pub(crate) fn give(group: i32) {
     }
 }
 
-/// Whether there is a process of the group.
+/// Whether the group has a process.
 fn lives(group: Pid) -> bool {
     nix::sys::signal::killpg(group, None).is_ok()
 }
 
-/// A process in the background that sets it is stopped by a signal, unless it blocks that.
+/// Sets the foreground group. A background process that sets it is stopped by a signal, unless it blocks that.
 fn put(group: Pid) {
     let mut blocked = SigSet::empty();
     blocked.add(Signal::SIGTTOU);
     let mut before = SigSet::empty();
     if sigprocmask(SigmaskHow::SIG_BLOCK, Some(&blocked), Some(&mut before)).is_ok() {
-        // Without a terminal there is nothing to give.
+        // Without a terminal this fails, and there is nothing to do.
         let _ = tcsetpgrp(std::io::stderr(), group);
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
     }

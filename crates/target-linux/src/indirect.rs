@@ -1,8 +1,8 @@
-//! What a program selects for its GNU indirect functions, seen as it does so.
+//! The implementations that a program selects for its GNU indirect functions, observed when it selects them.
 //!
-//! The code at the address of such a function is its resolver: it is called once for each module that uses the function,
-//! when that module is relocated or makes its first call, and returns the address of the implementation to use. A
-//! breakpoint at the resolver finds its caller, and one there the address.
+//! The code at the address of such a function is its resolver. It is called once for each module that uses the
+//! function, when that module is relocated or makes its first call, and returns the address of the implementation. A
+//! breakpoint at the resolver finds its caller, and a breakpoint where it returns finds the address.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,8 +15,8 @@ pub(crate) struct IndirectFunctions {
     resolvers: BTreeSet<u64>,
     /// The calls of resolvers that have not returned.
     calls: Vec<Call>,
-    /// Where calls have returned to. The breakpoints there stay: one that is taken out under a thread and put back is not
-    /// told from the one that the thread has met.
+    /// Where calls have returned to. The breakpoints there stay inserted: a breakpoint that is removed and put back
+    /// cannot be distinguished from the one that a thread has hit.
     returns: BTreeSet<u64>,
 }
 
@@ -39,12 +39,12 @@ impl IndirectFunctions {
         self.resolvers.insert(resolver);
     }
 
-    /// Whether it was followed.
+    /// Stops following a resolver. Returns whether it was followed.
     pub(crate) fn leave(&mut self, resolver: u64) -> bool {
         self.resolvers.remove(&resolver)
     }
 
-    /// Forgets what is in a range of addresses; where breakpoints are that nobody needs any more.
+    /// Forgets what is in a range of addresses. Returns the breakpoints that are no longer needed.
     pub(crate) fn forget(&mut self, range: Range<u64>) -> Vec<u64> {
         let mut gone: Vec<u64> = Vec::new();
         for addresses in [&mut self.resolvers, &mut self.returns] {
@@ -54,7 +54,7 @@ impl IndirectFunctions {
         gone
     }
 
-    /// A thread has called a resolver, and a breakpoint is where it returns to, with this stack pointer.
+    /// Notes that a thread has called a resolver; a breakpoint is where it returns to, with this stack pointer.
     pub(crate) fn call(&mut self, thread: Tid, resolver: u64, returns_to: u64, stack: u64) {
         self.returns.insert(returns_to);
         self.calls.push(Call {

@@ -1,4 +1,4 @@
-//! Putting breakpoints and tracepoints in, and taking them out.
+//! Inserting and removing breakpoints and tracepoints.
 
 use tracewire_experiment::TargetError;
 use tracewire_jump_pad::relocate::{Displaced, Kind, MAX_INSTRUCTION};
@@ -34,7 +34,7 @@ impl Patcher<'_> {
         }
         let executable = match self.check_code(site) {
             Ok(()) => true,
-            // A debugger lets functions that it calls return to the stack, and takes the fault there for a breakpoint.
+            // A debugger makes functions that it calls return to the stack, and treats the fault there as a breakpoint.
             Err(NOT_EXECUTABLE) if purpose == Purpose::Debugger => false,
             Err(NOT_MAPPED) => return Err(TargetError::NotMapped(Address(site))),
             Err(reason) => return Err(refuse(reason.to_owned())),
@@ -88,8 +88,8 @@ impl Patcher<'_> {
         Ok(())
     }
 
-    /// Forgets a breakpoint whose byte is not there any more, as when another library was mapped where one has been: whom
-    /// it served.
+    /// Forgets a breakpoint whose byte is overwritten, as when another library was mapped at its address. Returns its
+    /// purposes.
     fn take_overwritten(&mut self, site: u64) -> Vec<Purpose> {
         if !self.tracee.breakpoints.has(site) {
             return Vec::new();
@@ -158,7 +158,7 @@ impl Patcher<'_> {
         Ok(())
     }
 
-    /// Whether there is code that this machine executes at an address, and if not, why.
+    /// Checks that there is code for this machine at an address. Fails with the reason.
     pub(crate) fn check_code(&mut self, address: u64) -> Result<(), &'static str> {
         let known = self
             .tracee
@@ -172,7 +172,7 @@ impl Patcher<'_> {
         }
     }
 
-    /// Whether there is memory at an address, of a process that has not ended.
+    /// Whether memory is mapped at an address, in a process that has not ended.
     pub(crate) fn is_mapped(&self, address: u64) -> bool {
         self.tracee.threads.ended.is_none()
             && maps::mappings(self.tracee.threads.any()).is_ok_and(|mappings| {
@@ -199,7 +199,7 @@ impl Patcher<'_> {
             })
     }
 
-    /// A tracepoint has been put in: the counter of its marker is raised.
+    /// A tracepoint was inserted: increments the counter of its probe.
     pub(crate) fn raise_semaphore(&mut self, marker: u64) {
         let raised = self
             .tracee
@@ -212,7 +212,7 @@ impl Patcher<'_> {
         }
     }
 
-    /// Makes a copy of the instruction in the process, if there is a place for it.
+    /// Makes a copy of the instruction in the process, if there is space for it.
     fn slot(&mut self, site: u64, displaced: &Displaced) -> Means {
         if displaced.is_call()
             && self
@@ -232,7 +232,7 @@ impl Patcher<'_> {
             .unwrap_or(Means::InPlace)
     }
 
-    /// A slot may be used again, unless a thread may be on its way back there.
+    /// Frees a slot, unless a thread may be about to return there.
     fn give_slot_back(&mut self, slot: u64) {
         if !self.tracee.threads.has_sleepers() {
             self.tracee.breakpoints.slots.give_back(slot);

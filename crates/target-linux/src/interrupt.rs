@@ -1,35 +1,34 @@
-//! Making a run stop from another thread, or from a signal handler's thread, without a race.
+//! Stopping a run from another thread, or from a signal handler's thread, without a race.
 //!
-//! The thread that runs the program waits in the kernel, where only a signal reaches it, and a signal that
-//! comes just before the wait is lost. So the request is a flag, and the signal is sent again and again until
-//! the flag has been seen.
+//! The thread that runs the program waits in the kernel, where only a signal reaches it, and a signal just before the
+//! wait is lost. So the request is a flag, and the signal is sent repeatedly until the flag has been seen.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-/// The signal that breaks the wait. It is ignored by default, so that one too many does no harm.
+/// The signal that interrupts the wait. It is ignored by default, so that an additional one is harmless.
 pub(crate) const SIGNAL: libc::c_int = libc::SIGURG;
 
 /// How long to wait before the next try, long enough for the waiting thread to be scheduled.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What the running thread and its interrupters share.
+/// The state that the running thread and its interrupters share.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     wanted: AtomicBool,
-    /// The thread that runs the program, 0 while nobody does.
+    /// The thread that runs the program; 0 while none does.
     runner: AtomicI32,
 }
 
 impl Request {
-    /// Whether an interruption has been asked for; the request is answered by this.
+    /// Whether an interruption is requested; clears the request.
     pub(crate) fn take(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) && self.wanted.swap(false, Ordering::AcqRel)
     }
 
-    /// Ends the next run at once.
+    /// Makes the next run end at once.
     pub(crate) fn make(&self) {
         self.wanted.store(true, Ordering::Release);
     }
@@ -44,7 +43,7 @@ impl Request {
     }
 }
 
-/// While it lives, its thread can be interrupted.
+/// While this value exists, its thread can be interrupted.
 pub(crate) struct RunMark(Arc<Request>);
 
 impl Drop for RunMark {
@@ -58,14 +57,14 @@ impl Drop for RunMark {
 pub struct Interrupter(pub(crate) Arc<Request>);
 
 impl Interrupter {
-    /// Whether there is still a process that could be interrupted, or another handle for it.
+    /// Whether the process, or another handle for it, still exists.
     #[must_use]
     pub fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// Asks for the end of the run and returns once the request has been seen. If no run is under way, the
-    /// next one ends at once. The thread that runs the program may ask too, from a handler of hits: it sees the request
+    /// Requests the end of the run and returns once the request has been seen. If no run is under way, the next one
+    /// ends at once. The thread that runs the program may call this too, from a handler of hits: it sees the request
     /// before it waits again.
     pub fn interrupt(&self) {
         self.0.wanted.store(true, Ordering::Release);
@@ -82,13 +81,13 @@ impl Interrupter {
     }
 }
 
-/// Sends the signal to a thread of ours. It is one that needs no room in the queue for signals.
+/// Sends the signal to a thread of the tracer. It is a standard signal, which needs no room in the signal queue.
 pub(crate) fn send(thread: i32) {
     // SAFETY: tgkill takes plain numbers; that the thread has ended meanwhile is an error it reports.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
 }
 
-/// Lets the signal end a system call, once for the whole process.
+/// Installs a handler so that the signal interrupts system calls, once for the whole process.
 fn install_handler() {
     static INSTALLED: Once = Once::new();
     extern "C" fn nothing(_: libc::c_int) {}

@@ -1,4 +1,4 @@
-//! What a program is started as: its words, its surroundings, and what comes before it.
+//! How a program is started: its arguments, its environment, and the programs that execute it.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -9,31 +9,31 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::spawn::Surroundings;
 
-/// A program to be started, as a debugger's user has it.
+/// A program to be started, with a debugger's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The program: a path, the name of a file in the current directory, or a name to be looked up in `PATH`.
     pub program: OsString,
-    /// Its arguments, which are handed on as they are.
+    /// Its arguments, passed on unchanged.
     pub arguments: Vec<OsString>,
-    /// What it shares with us.
+    /// What it shares with the tracer.
     pub surroundings: Surroundings,
-    /// Environment variables that it has other than ours, or (with none) that it lacks.
+    /// Environment variables that are set differently from ours, or unset (`None`).
     pub environment: BTreeMap<OsString, Option<OsString>>,
-    /// Its working directory; none for ours.
+    /// Its working directory; `None` for ours.
     pub directory: Option<PathBuf>,
-    /// Whether a shell (`SHELL`, or `/bin/sh`) executes it, which then reads its own settings first.
+    /// Whether a shell (`SHELL`, or `/bin/sh`) executes it. The shell reads its own settings first.
     pub shell: bool,
-    /// A program, and its own arguments, that executes it.
+    /// A program that executes it, with the arguments of that program.
     pub wrapper: Vec<OsString>,
     /// Whether its addresses are chosen at random.
     pub randomized: bool,
-    /// Whether it is killed when its tracer is: it would run into a breakpoint that nobody takes out.
+    /// Whether it is killed when its tracer is: it would hit a breakpoint that no tracer removes.
     pub ends_with_tracer: bool,
 }
 
 impl Launch {
-    /// A program without more, as a shell would start it.
+    /// A program without further options, as a shell would start it.
     #[must_use]
     pub fn new(program: impl Into<OsString>, arguments: Vec<OsString>) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Launch {
         }
     }
 
-    /// The program's path, where it is in the current directory and not said to be.
+    /// The program's path: absolute for a name without a slash that is a file in the current directory.
     #[must_use]
     pub fn path(&self) -> OsString {
         if self.program.as_bytes().contains(&b'/') || !Path::new(&self.program).is_file() {
@@ -61,8 +61,8 @@ impl Launch {
         }
     }
 
-    /// What is executed first, with its arguments, and how many programs come to be one after the other until it is the
-    /// one that was asked for.
+    /// The command to execute, with its arguments. The number is how many programs are executed in turn until the
+    /// requested one.
     pub(crate) fn command(&self) -> Result<(OsString, Vec<OsString>, usize), Error> {
         let program = self.path();
         let wrapped = usize::from(!self.wrapper.is_empty());
@@ -77,12 +77,12 @@ impl Launch {
             return Ok((first, words.collect(), 1 + wrapped));
         }
         if wrapped == 0 {
-            // A shell's own words for a program that is not there are worse.
+            // A shell's message about a missing program is less helpful.
             exists(&program)?;
         }
         let mut line = OsString::from("exec ");
         for word in &self.wrapper {
-            // These are the shell's to read, as gdbserver has it.
+            // The shell interprets these, as in gdbserver.
             line.push(word);
             line.push(" ");
         }
@@ -130,7 +130,7 @@ impl Launch {
     }
 }
 
-/// A word that the shell takes for itself.
+/// Quotes a word for the shell.
 fn quoted(word: &OsStr) -> OsString {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(byte);
     if !word.is_empty() && word.as_bytes().iter().all(plain) {
@@ -147,7 +147,7 @@ fn quoted(word: &OsStr) -> OsString {
     OsStr::from_bytes(&quoted).to_owned()
 }
 
-/// Says so if there is no such file.
+/// Returns an error if there is no such file.
 fn exists(program: &OsStr) -> Result<(), Error> {
     let found = if program.as_bytes().contains(&b'/') {
         Path::new(program).exists()

@@ -10,7 +10,7 @@
 //! Some instructions have no copy: one that cannot be moved, or one in a process with a seccomp filter or a shadow stack. They are
 //! stepped in place, with all threads held.
 //!
-//! Nobody sees a thread in such a copy. Before a signal is delivered, the thread is moved out: past the instruction, or back before
+//! No observer sees a thread in such a copy. Before a signal is delivered, the thread is moved out: past the instruction, or back before
 //! one that waits or repeats itself. A fault of the instruction is delivered as if it had happened in its own place, in
 //! `siginfo_t` too. While-stepping reports the program's addresses only. When a thread is in a copy as the tracer leaves, it is moved to
 //! where it would be without one, and the memory is unmapped.
@@ -61,7 +61,7 @@
 //!
 //! # What cannot be hidden
 //!
-//! - If this process is killed by `SIGKILL`, nobody removes the breakpoints, and **the program dies by `SIGTRAP` at
+//! - If this process is killed by `SIGKILL`, the breakpoints stay, and **the program dies by `SIGTRAP` at
 //!   the next hit**. Any other end of the thread that owns the `Process` (a return, a panic) removes them. A program
 //!   that may be ended by `SIGTERM` or `SIGINT` should handle these with an [`Interrupter`].
 //! - A jump at the dynamic linker's hook notices changes of the libraries. Where no jump can be it is a breakpoint: then

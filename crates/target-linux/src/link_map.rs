@@ -10,7 +10,7 @@ use crate::memory::Memory;
 pub struct LinkMapEntry {
     /// Where the entry is.
     pub entry: Address,
-    /// What is added to the addresses of the object's file (`l_addr`).
+    /// The load bias of the object's file (`l_addr`).
     pub load_bias: u64,
     /// Where the object's dynamic section is (`l_ld`).
     pub dynamic: Address,
@@ -30,8 +30,8 @@ pub struct LinkMap {
 }
 
 impl DynamicLinker {
-    /// What the dynamic linker has loaded; nothing before it has come so far, and `None` for a program that has no use for
-    /// one.
+    /// The objects that the dynamic linker has loaded. The list is empty before the dynamic linker has filled it in.
+    /// `None` for a program without a dynamic linker.
     pub(crate) fn linked_objects(&self, memory: &Memory) -> Option<LinkMap> {
         let mut linked = LinkMap::default();
         let mut list = self.debug_entry(memory)?;

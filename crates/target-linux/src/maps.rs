@@ -1,4 +1,4 @@
-//! What `/proc` tells of a process: its mappings, its auxiliary vector, its status.
+//! What `/proc` reports of a process: its mappings, its auxiliary vector, its status.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,13 +16,13 @@ pub(crate) struct Mapping {
     pub(crate) readable: bool,
     pub(crate) executable: bool,
     pub(crate) offset: u64,
-    /// Of its file; 0 without one.
+    /// The inode of its file; 0 without one.
     pub(crate) inode: u64,
     pub(crate) path: PathBuf,
 }
 
 impl Mapping {
-    /// Reads one line; `None` if it is not as the kernel writes them.
+    /// Parses one line; `None` if it is not in the kernel's form.
     fn parse(line: &[u8]) -> Option<Self> {
         // start-end perms offset device inode [path]
         let mut fields = line.splitn(6, |byte| *byte == b' ');
@@ -54,12 +54,12 @@ pub(crate) fn mappings(thread: Tid) -> io::Result<Vec<Mapping>> {
         .collect())
 }
 
-/// What the kernel told the program at its start, by key (`AT_ENTRY` and the like).
+/// The auxiliary vector that the kernel gave the program at its start, by key (`AT_ENTRY` and the like).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuxiliaryVector(Vec<(u64, u64)>);
 
 impl AuxiliaryVector {
-    /// That of a program whose words have so many bytes.
+    /// Reads the vector of a program with this word size, in bytes.
     pub(crate) fn read(thread: Tid, word_size: usize) -> io::Result<Self> {
         let bytes = fs::read(format!("/proc/{thread}/auxv"))?;
         let words: Vec<u64> = bytes
@@ -140,7 +140,7 @@ impl ThreadStatus {
     }
 }
 
-/// Whether a thread has ended and nobody has heard it.
+/// Whether a thread has ended and is not reaped.
 pub(crate) fn is_zombie(thread: Tid) -> bool {
     ThreadStatus::read(thread)
         .ok()
@@ -151,14 +151,14 @@ pub(crate) fn is_zombie(thread: Tid) -> bool {
 /// Whether a thread sleeps in the kernel; one that runs or waits for a processor does not.
 pub(crate) fn sleeps(thread: Tid) -> bool {
     fs::read(format!("/proc/{thread}/stat")).is_ok_and(|line| {
-        // The state follows the name, which may hold anything and ends with the last parenthesis.
+        // The state follows the name, which can contain any byte and ends with the last parenthesis.
         let end = line.iter().rposition(|byte| *byte == b')');
         let state = end.and_then(|end| line.get(end + 2));
         matches!(state, Some(b'S' | b'D' | b'I'))
     })
 }
 
-/// The address in the program where a thread entered the kernel that sleeps there; `None` where it is not known.
+/// The address in the program at which a sleeping thread entered the kernel; `None` where it is not known.
 pub(crate) fn sleeping_at(thread: Tid) -> Option<u64> {
     // The number of the call and its arguments, or -1 for none; then the stack pointer and the instruction pointer.
     let line = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
@@ -169,7 +169,7 @@ pub(crate) fn sleeping_at(thread: Tid) -> Option<u64> {
     u64::from_str_radix(last.strip_prefix("0x")?, 16).ok()
 }
 
-/// All processes that there are, as of now.
+/// All processes at this time.
 pub(crate) fn all_processes() -> Vec<Tid> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries
@@ -177,23 +177,23 @@ pub(crate) fn all_processes() -> Vec<Tid> {
         .collect()
 }
 
-/// The threads of a process, as of now.
+/// The threads of a process at this time.
 pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
     Ok(fs::read_dir(format!("/proc/{process}/task"))?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect())
 }
 
-/// The file of the program that a thread runs, by a name that opens it even when it has been deleted or is
-/// out of sight, and the name it is known by.
+/// The file of the program that a thread runs. The first name opens it even if it is deleted or not visible from here;
+/// the second is the name that the process has for it.
 pub(crate) fn program_file(thread: Tid) -> (PathBuf, PathBuf) {
     let link = PathBuf::from(format!("/proc/{thread}/exe"));
     let name = fs::read_link(&link).unwrap_or_else(|_| link.clone());
     (link, name)
 }
 
-/// A path that the kernel gives of a file of the process, as we can open it. The path may begin at the root of the process, or at ours,
-/// and then name what is mounted for the process alone.
+/// Translates the kernel's path of a file of the process to one that we can open. The path may begin at the root of the
+/// process or at ours, and may name something that is mounted only for the process.
 pub(crate) fn seen_by(thread: Tid, path: &Path) -> PathBuf {
     let root = PathBuf::from(format!("/proc/{thread}/root"));
     let seen = root.join(path.strip_prefix("/").unwrap_or(path));

@@ -1,4 +1,4 @@
-//! What the process consists of: the program, the dynamic linker, libraries, the kernel's own.
+//! The modules of the process: the program, the dynamic linker, libraries, the vdso.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::maps::{self, AuxiliaryVector, Mapping, seen_by};
 use crate::memory::Memory;
 use crate::ptrace::Tid;
 
-/// Where a program begins, by the header of its file. The file may have hundreds of megabytes, so no more is read.
+/// The entry point of a program, from its file's header. The file may have hundreds of megabytes, so no more is read.
 fn entry_point(file: &Path) -> Option<u64> {
     let mut header = Vec::new();
     let length = size_of::<FileHeader64<Endianness>>() as u64;
@@ -35,7 +35,7 @@ fn entry_of<H: FileHeader>(header: &[u8]) -> Option<u64> {
     Some(header.e_entry(header.endian().ok()?).into())
 }
 
-/// What a module is.
+/// The kind of a module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ModuleKind {
     /// The program itself.
@@ -44,20 +44,20 @@ pub enum ModuleKind {
     Interpreter,
     /// A shared library.
     Library,
-    /// The code that the kernel gives every process.
+    /// The code that the kernel maps into every process.
     Vdso,
 }
 
-/// Something with symbols that is in the process's memory.
+/// An object with symbols in the process's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Module {
-    /// What it is.
+    /// Its kind.
     pub kind: ModuleKind,
-    /// The name of its file as the process knows it; `[vdso]` for the vdso.
+    /// The path of its file as the process sees it; `[vdso]` for the vdso.
     pub path: PathBuf,
-    /// A name by which we can open the file as long as the process lives, whatever has become of `path`.
+    /// A path by which we can open the file as long as the process lives, even if `path` is renamed or deleted.
     pub file: PathBuf,
-    /// What is added to an address of the file to give the address in memory.
+    /// The difference between an address in memory and the same address in the file.
     pub load_bias: u64,
     /// The first address of its mappings.
     pub start: Address,
@@ -68,9 +68,9 @@ pub struct Module {
 /// A file that a process has mapped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MappedFile {
-    /// Its name as the process knows it.
+    /// Its path as the process sees it.
     pub path: PathBuf,
-    /// A name by which we can open it as long as the process lives.
+    /// A path by which we can open it as long as the process lives.
     pub file: PathBuf,
     /// The first address of its mappings.
     pub start: Address,
@@ -106,8 +106,8 @@ pub fn mapped_files(process: ThreadId) -> io::Result<Vec<MappedFile>> {
     Ok(found)
 }
 
-/// What a process consists of now: the program first, then the dynamic linker and the vdso, then libraries in the order of
-/// loading. An error names the file of `/proc` that cannot be read.
+/// The modules of a process now: the program first, then the dynamic linker and the vdso, then libraries in load order.
+/// An error names the file of `/proc` that cannot be read.
 pub(crate) fn all(
     dynamic_linker: &DynamicLinker,
     memory: &Memory,

@@ -1,4 +1,4 @@
-//! What puts something into the memory of a traced process: breakpoints, jumps, pads, and memory for them.
+//! Changes to the memory of a traced process: breakpoints, jumps, pads, and memory for them.
 
 use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::{PadMemory, SharedLayout};
@@ -9,13 +9,13 @@ use crate::fast::{JOURNAL_SIZE, Mapping, NoJump, SharedMemory};
 use crate::ptrace::PAGE_SIZE;
 use crate::tracee::Tracee;
 
-/// A process whose threads are stopped, to have something put into its memory or taken out again.
+/// A process with all threads stopped, whose memory is to be changed.
 pub(crate) struct Patcher<'t> {
     pub(crate) tracee: &'t mut Tracee,
 }
 
 impl Patcher<'_> {
-    /// Sets memory up for pads.
+    /// Sets up memory for pads.
     pub(crate) fn attend(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
         if !self.tracee.program.is_64_bit() {
             return Err("pads are 64-bit code, and the program is not".to_owned());
@@ -73,7 +73,7 @@ impl Patcher<'_> {
                     [READ_WRITE, libc::MAP_SHARED as u64, descriptor],
                 )
                 .inspect(|place| {
-                    // The same once more, as one mapping. Where it is refused, there are page faults.
+                    // Maps the same memory as one mapping, populated. Where the kernel refuses, there are page faults.
                     let populated = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
                     let busy = busy.next_multiple_of(PAGE_SIZE).min(size);
                     let at = [
@@ -98,7 +98,7 @@ impl Patcher<'_> {
         Ok(SharedMemory::new(mapping, Address(address)))
     }
 
-    /// A system call that the process is to make, and its result.
+    /// Makes the process execute a system call. Returns its result.
     fn call_for_us(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, NoMemory> {
         let result = self
             .tracee

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often, where there is nothing to hurry for.
+/// The interval while nothing is urgent.
 const SLOWEST: Duration = Duration::from_millis(20);
-/// How often at most.
+/// The shortest interval.
 const FASTEST: Duration = Duration::from_micros(250);
-/// How much of the room for frames may be used from one beat to the next.
+/// The part of the space for frames that may be filled in one interval.
 const SHARE: f64 = 0.25;
 
 /// Interrupts waits of the calling thread, until it is dropped.
@@ -19,22 +19,22 @@ pub(crate) struct PollTimer {
     ticker: Ticker,
     beat: Duration,
     last: Instant,
-    /// How long the beat before the last one was.
+    /// The length of the previous interval.
     elapsed: Duration,
 }
 
-/// What interrupts.
+/// The source of the interruptions.
 #[derive(Debug)]
 enum Ticker {
     Timer(Timer),
-    /// Where the kernel has no timer for us: it takes them from the user's room for queued signals, which the program that
-    /// is traced may have filled.
+    /// A thread, if the kernel has no timer left: timers count against the user's limit of queued signals, which the
+    /// traced program may have used up.
     Thread(TickerThread),
 }
 
 impl PollTimer {
-    /// Begins to beat; the handler of [`Interrupter`](crate::Interrupter) must have been installed. None where there is
-    /// neither a timer nor a thread to be had.
+    /// Starts the timer; the handler of [`Interrupter`](crate::Interrupter) must be installed. `None` if neither a
+    /// timer nor a thread can be created.
     pub(crate) fn start() -> Option<Self> {
         let ticker = match Timer::new() {
             Some(timer) => Ticker::Timer(timer),
@@ -59,7 +59,7 @@ impl PollTimer {
         }
     }
 
-    /// Whether it is time to look around.
+    /// Whether it is time to poll.
     pub(crate) fn is_due(&mut self) -> bool {
         let elapsed = self.last.elapsed();
         let due = elapsed >= self.beat;
@@ -70,7 +70,7 @@ impl PollTimer {
         due
     }
 
-    /// Beats as often as frames need that have used this share of their room since the last beat.
+    /// Adapts the interval to frames that have used this share of their space in the last one.
     pub(crate) fn follow(&mut self, filled: f64) {
         let wanted = self.elapsed.as_secs_f64() * SHARE / filled.max(f64::MIN_POSITIVE);
         let beat = if wanted < SLOWEST.as_secs_f64() {
@@ -78,7 +78,7 @@ impl PollTimer {
         } else {
             SLOWEST
         };
-        // Not for every little change.
+        // Small changes are ignored.
         if beat * 2 < self.beat || beat > self.beat * 2 {
             self.set(beat);
         }
@@ -112,7 +112,7 @@ impl Timer {
             it_interval: beat,
             it_value: beat,
         };
-        // SAFETY: the timer is ours and lives; the pointers are to a live structure, and to none.
+        // SAFETY: the timer is live and belongs to this value; the pointers are to a live structure, and null.
         unsafe { libc::timer_settime(self.0, 0, &raw const times, std::ptr::null_mut()) };
     }
 }
@@ -127,7 +127,7 @@ impl Drop for Timer {
 /// A thread that interrupts the one that started it.
 #[derive(Debug)]
 struct TickerThread {
-    /// The beat in nanoseconds; 0 when it is over.
+    /// The interval in nanoseconds; 0 when it is over.
     beat: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }

@@ -1,4 +1,4 @@
-//! The traced process, standing still between runs.
+//! The traced process, stopped between runs.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -30,25 +30,24 @@ use crate::thread_local::{ThreadLocal, ThreadLocalError};
 use crate::tracee::{Birth, Children, Tracee};
 use crate::wait_queue::{self, wait_for};
 
-/// A live process under trace. Between runs all its threads stand still, so that whatever is done to it is
-/// done to a process at rest; while it runs, [`run`](Self::run) holds it.
+/// A live process under trace. Between runs all its threads are stopped, so that it can be changed safely;
+/// [`run`](Self::run) borrows it while it runs.
 ///
-/// The kernel lets only the thread that has attached do anything, so a `Process` stays on its thread. That
-/// thread should have no other children: their ends would be taken for the process's.
+/// The kernel lets only the thread that has attached trace, so a `Process` stays on its thread. That thread should have
+/// no other children: their ends would be taken for the process's.
 ///
-/// Dropping it lets the process go, as [`detach`](Self::detach) does.
+/// Dropping it detaches, as [`detach`](Self::detach) does.
 #[derive(Debug)]
 pub struct Process {
     pub(crate) tracee: Tracee,
     pub(crate) request: Arc<Request>,
-    /// Whether all its threads stand, but for those that a debugger has let go.
+    /// Whether all its threads are stopped, except those that a debugger has resumed.
     pub(crate) stands: bool,
 }
 
 impl Process {
-    /// Starts a program, stopped before its first instruction (that of the dynamic linker, if it
-    /// has one). A name without a slash is looked up in `PATH`. Environment, working directory and open files
-    /// are handed on.
+    /// Starts a program, stopped before its first instruction (that of the dynamic linker, if it has one). A name
+    /// without a slash is looked up in `PATH`. The program inherits environment, working directory and open files.
     ///
     /// # Errors
     /// When the program cannot be found or executed, with the kernel's reason; when it is no program for x86.
@@ -60,10 +59,10 @@ impl Process {
         Self::launch(&Launch::new(program.as_ref(), arguments.to_vec()), settings)
     }
 
-    /// Starts a program as [`spawn`](Self::spawn) does, with all that can be said about it.
+    /// Starts a program as [`spawn`](Self::spawn) does, with all options.
     ///
     /// # Errors
-    /// As [`spawn`](Self::spawn); also when what comes before the program ends before that.
+    /// As [`spawn`](Self::spawn); also when a shell or wrapper ends before it executes the program.
     pub fn launch(launch: &Launch, settings: Settings) -> Result<Self, Error> {
         let stopped = spawn::spawn(launch)?;
         let id = stopped.id();
@@ -78,7 +77,7 @@ impl Process {
         let memory = match memory {
             Ok(memory) => memory,
             Err(error) => {
-                // It has not run, and would not be traced.
+                // It has not run, and would run untraced.
                 send_kill(id);
                 let _ = wait_for(id);
                 return Err(error);
@@ -110,7 +109,7 @@ impl Process {
         }
         let seized = attach::seize(id)?;
         fail_point!("attach/all-seized");
-        // A thread that ends has let go of the memory already: the first one perhaps, or any other.
+        // A thread that ends has no memory any more: perhaps the first one, or any other.
         let mut opened = Memory::open(id);
         for (thread, _) in &seized {
             if opened.is_ok() {
@@ -163,14 +162,15 @@ impl Process {
         thread_id(self.tracee.threads.process())
     }
 
-    /// The user whose rights the program should have by the set-user-ID bit of its file, where it does not have them. The kernel gives them
-    /// to no program that is traced by a tracer without `CAP_SYS_PTRACE` (execve(2)), nor from a file system that is mounted `nosuid`.
+    /// The user whose rights the program should have by the set-user-ID bit of its file, if it does not have them. The
+    /// kernel does not give them to a program that is traced without `CAP_SYS_PTRACE` (execve(2)), nor from a file
+    /// system that is mounted `nosuid`.
     #[must_use]
     pub fn refused_user(&self) -> Option<String> {
         attach::refused_user(self.tracee.threads.process())
     }
 
-    /// Where the main thread's stack ends; none where the kernel does not show it.
+    /// The end of the main thread's stack; `None` if the kernel does not show it.
     #[must_use]
     pub fn stack_top(&self) -> Option<Address> {
         let mappings = maps::mappings(self.tracee.threads.any()).ok()?;
@@ -179,7 +179,7 @@ impl Process {
         Some(Address(stack.end))
     }
 
-    /// The threads that are alive, a vfork child's among them.
+    /// The threads that are alive, including those of a vfork child.
     pub fn threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.tracee
             .threads
@@ -194,7 +194,7 @@ impl Process {
             .choose(self.tracee.program.abi(), set);
     }
 
-    /// The machine that the program is for: x86-64, or i386. It may be another one after [`Event::Exec`](crate::Event::Exec).
+    /// The machine of the program: x86-64, or i386. It may change at [`Event::Exec`](crate::Event::Exec).
     #[must_use]
     pub const fn architecture(&self) -> Architecture {
         self.tracee.program.architecture()
@@ -206,14 +206,15 @@ impl Process {
         Interrupter(Arc::clone(&self.request))
     }
 
-    /// From now on the processes that it makes are traced too, and those that they make: children with a copy of its memory from their
-    /// first instruction on ([`Event::Children`](crate::Event::Children)), those that share its memory once they have become another
-    /// program. Breakpoints are in none of them, and a request to interrupt the one interrupts all.
+    /// Traces the processes that it makes from now on, and those that they make. Children with a copy of its memory are
+    /// traced from their first instruction on ([`Event::Children`](crate::Event::Children)), and those that share its
+    /// memory once they have called exec. None of them contains breakpoints, and a request to interrupt one interrupts
+    /// all.
     pub const fn follow_children(&mut self) {
         self.tracee.children = Children::Followed;
     }
 
-    /// The processes that it has made and that are followed, and how each came to be. They stand.
+    /// The processes that it has made and that are followed, and how each was created. They are stopped.
     pub fn take_children(&mut self) -> Vec<(Self, Birth)> {
         let births: Vec<Birth> = self.tracee.born.iter().map(|born| born.birth).collect();
         let mut children = self.take_born();
@@ -232,7 +233,7 @@ impl Process {
         }
     }
 
-    /// How many system calls the process has made for us.
+    /// How many system calls the process has made for the tracer.
     #[must_use]
     pub const fn remote_calls(&self) -> u64 {
         self.tracee.remote.count()
@@ -252,17 +253,17 @@ impl Process {
         self.tracee.fast.frames_file_note()
     }
 
-    /// What killed tracers have left here, the newest first. Their pads rest: nothing changes any more but by threads that are
-    /// inside at this moment.
+    /// The pads that killed tracers have left in the process, the newest first. They are out of use: only threads that
+    /// are inside at this moment change them.
     ///
     /// # Errors
-    /// When the mappings cannot be read, or there is no memory for a copy of theirs.
+    /// When the mappings cannot be read, or there is no memory for a copy of the rings.
     pub fn orphans(&mut self) -> io::Result<Vec<Orphan>> {
         orphan::all(&self.tracee.memory, self.tracee.threads.any())
     }
 
-    /// Gives the memory of rings back. What stays are a page and pads, for a thread may be inside, or come back there from a
-    /// signal handler; nothing leads there any more.
+    /// Frees the memory of rings. One page and the pads stay, since a thread may be inside or return there from a
+    /// signal handler. No jump leads to them.
     ///
     /// # Errors
     /// When the memory cannot be written.
@@ -281,14 +282,14 @@ impl Process {
         self.tracee.program.taken_over
     }
 
-    /// Says where the counter of a marker is: as long as a tracepoint is at the marker, it is one higher. To be said
-    /// before the tracepoint is put in.
+    /// Sets the address of a probe's counter (semaphore). The counter is incremented while a tracepoint is at the
+    /// probe. Call this before the tracepoint is inserted.
     pub fn set_semaphore(&mut self, marker: Address, semaphore: Address) {
         self.tracee.program.semaphores.add(marker.0, semaphore.0);
     }
 
-    /// What the process consists of now: the program first, then the dynamic linker and the vdso, then libraries
-    /// in the order of loading. Before the dynamic linker has run there are no libraries.
+    /// The modules of the process now: the program first, then the dynamic linker and the vdso, then libraries in load
+    /// order. Before the dynamic linker has run there are no libraries.
     ///
     /// # Errors
     /// When `/proc` cannot be read, which means that the process has ended.
@@ -301,8 +302,8 @@ impl Process {
         .map_err(|(file, error)| Error::proc(file, self.tracee.threads.process(), error))
     }
 
-    /// What the dynamic linker has loaded; nothing before it has come so far, and `None` for a program that has no use for
-    /// one.
+    /// The objects that the dynamic linker has loaded. The list is empty before the dynamic linker has filled it in.
+    /// `None` for a program without a dynamic linker.
     #[must_use]
     pub fn linked_objects(&self) -> Option<LinkMap> {
         self.tracee
@@ -330,7 +331,7 @@ impl Process {
     /// dynamic linker, at this offset of the module's thread-local storage.
     ///
     /// # Errors
-    /// When there is none, or the C library does not say.
+    /// When there is none, or the C library does not describe it.
     pub fn thread_local_address(
         &mut self,
         thread: ThreadId,
@@ -372,23 +373,23 @@ impl Process {
         }
     }
 
-    /// Lets the process go: every breakpoint is out, no thread is in code of ours, that code is unmapped, and
-    /// each thread goes on with the signal it was to get. A process that has ended is no error.
+    /// Detaches: removes every breakpoint, moves threads out of code of the tracer, and unmaps that code. Each thread
+    /// goes on with the signal it was to get. A process that has ended is no error.
     ///
     /// # Errors
-    /// When the kernel refuses; what could be undone has been.
+    /// When the kernel refuses; what could be undone is undone.
     pub fn detach(mut self) -> Result<(), Error> {
         self.tracee.detach()
     }
 }
 
-/// Waits for the end of a process that was started here and then let go.
+/// Waits for the end of a process that was started here and then detached.
 pub fn await_end(process: ThreadId) {
     let id = process.0.cast_signed();
     loop {
         match wait_queue::wait_any() {
             Ok((ended, Status::Exited(_) | Status::Killed(..))) if ended == id => return,
-            // A thread of it that was about to end when it was let go; the process ends only once that is heard.
+            // A thread that was about to end at detach; the process ends only once it is reaped.
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(_) => return,
         }

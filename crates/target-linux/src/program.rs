@@ -1,4 +1,4 @@
-//! What holds for the program that a process executes, until it becomes another one.
+//! Facts about the program that a process executes, until it becomes another one.
 
 use tracewire_arch::Architecture;
 
@@ -12,23 +12,23 @@ use crate::rseq::RestartableSequences;
 use crate::semaphore::Semaphores;
 use crate::thread_local::KnownLayout;
 
-/// The program of a process: how wide it is, its dynamic linker, and what was found out about it.
+/// The program of a process: its word size, its dynamic linker, and other facts.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     abi: Abi,
     pub(crate) dynamic_linker: DynamicLinker,
-    /// What is known as long as the process is stopped.
+    /// Facts that hold as long as the process is stopped.
     pub(crate) while_stopped: Option<WhileStopped>,
     pub(crate) sequences: RestartableSequences,
     pub(crate) indirect: IndirectFunctions,
     pub(crate) thread_local: KnownLayout,
     pub(crate) semaphores: Semaphores,
-    /// Jumps of a killed tracer that are out.
+    /// Jumps of a killed tracer that were removed.
     pub(crate) taken_over: usize,
 }
 
 impl Program {
-    /// How wide its words are.
+    /// Its word size.
     pub(crate) const fn abi(&self) -> Abi {
         self.abi
     }
@@ -42,12 +42,12 @@ impl Program {
         self.abi.architecture()
     }
 
-    /// Finds out how wide the program is that a thread executes.
+    /// Finds the word size of the program that a thread executes.
     pub(crate) fn find_abi(&mut self, thread: Tid) {
         self.abi = Abi::of_program(thread).flatten().unwrap_or_default();
     }
 
-    /// The process has become another program: nothing of what was known holds, until it is looked at.
+    /// The process has become another program: forgets all facts, until they are read again.
     pub(crate) fn become_another(&mut self) {
         *self = Self {
             abi: self.abi,
@@ -56,12 +56,12 @@ impl Program {
         };
     }
 
-    /// It has not executed anything yet.
+    /// Looks up the dynamic linker of a program that has not executed anything yet.
     pub(crate) fn look_at_start(&mut self, memory: &Memory, thread: Tid) {
         self.dynamic_linker = DynamicLinker::at_start(self.abi, memory, thread);
     }
 
-    /// It runs already.
+    /// Looks up the facts of a program that is already running.
     pub(crate) fn look_at_running(&mut self, memory: &Memory, thread: Tid) {
         self.dynamic_linker = DynamicLinker::of_running(self.abi, memory, thread);
     }

@@ -1,9 +1,8 @@
-//! The kernel's tracing calls, with the rule that a running thread cannot be touched made a matter of types.
+//! The kernel's tracing calls. The types enforce that a running thread is not accessed.
 //!
-//! A [`Running`] thread offers nothing but to be interrupted. A [`Stopped`] one can be read, changed and
-//! resumed, and resuming consumes it. The kernel lets a thread be killed at any moment, so that every call
-//! may find it gone (`ESRCH`): a resumed thread that is gone is simply running towards the exit status that
-//! the next wait tells.
+//! A [`Running`] thread can only be interrupted. A [`Stopped`] one can be read, changed and resumed, and resuming
+//! consumes it. A thread can be killed at any moment, so every call may find that it has ended (`ESRCH`). A resumed
+//! thread that has ended counts as running: the next wait reports its exit status.
 
 use std::mem::{MaybeUninit, size_of};
 
@@ -15,7 +14,7 @@ pub(crate) type Tid = libc::pid_t;
 
 /// The size of a page of the machine, in bytes.
 pub(crate) const PAGE_SIZE: u64 = 4096;
-/// Every signal but those that an instruction causes by itself: these, blocked, would kill.
+/// Every signal except those that an instruction causes: if these are blocked, the kernel kills the process.
 pub(crate) const ALL_BUT_FAULTS: u64 = !(bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGFPE)
@@ -37,11 +36,11 @@ const RIP_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
 /// The offset of the debug registers in the kernel's `struct user`.
 const DEBUG_OFFSET: usize = std::mem::offset_of!(libc::user, u_debugreg);
 
-/// The debug register that tells what has happened.
+/// The debug register that shows what has triggered.
 pub(crate) const DEBUG_STATUS: usize = 6;
 
-/// What is asked of every traced thread. `PTRACE_O_EXITKILL` is left out on purpose: the program
-/// outlives us, unless it was asked for that it does not.
+/// The options of every traced thread. `PTRACE_O_EXITKILL` is left out on purpose: the program outlives the tracer,
+/// unless the user asks otherwise.
 const OPTIONS: c_int = libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
@@ -51,14 +50,14 @@ const OPTIONS: c_int = libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACESYSGOOD;
 
 fn call(request: c_uint, thread: Tid, address: usize, data: usize) -> Result<c_long, Errno> {
-    // SAFETY: each caller passes an address and data as ptrace(2) wants them for the request; pointers among
-    // them point to live objects of the size the request asks for.
+    // SAFETY: each caller passes an address and data as ptrace(2) requires for the request. Pointers among them point
+    // to live objects of the size that the request accesses.
     Errno::result(unsafe {
         libc::ptrace(request, thread, address as *mut c_void, data as *mut c_void)
     })
 }
 
-/// How a stopped thread goes on.
+/// How a stopped thread is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resume {
     /// Until the next event.
@@ -67,7 +66,7 @@ pub(crate) enum Resume {
     Step,
     /// Until it enters or leaves a system call.
     ToSystemCall,
-    /// Not at all, but telling of the end of a group stop.
+    /// Not resumed, but it reports the end of a group stop.
     Listen,
 }
 
@@ -86,17 +85,17 @@ impl Running {
         Ok(Self(thread))
     }
 
-    /// A thread that the kernel attached by itself, a child of a traced one.
+    /// A child of a traced thread, which the kernel attached automatically.
     pub(crate) fn born(thread: Tid) -> Self {
         Self(thread)
     }
 
-    /// Asks the thread to stop. Any stop answers it. A thread that is gone is no error.
+    /// Asks the thread to stop. Any stop answers it. A thread that has ended is no error.
     pub(crate) fn interrupt(&self) {
         let _ = call(libc::PTRACE_INTERRUPT, self.0, 0, 0);
     }
 
-    /// The same thread after a wait has told that it stopped.
+    /// The same thread after a wait has reported that it stopped.
     pub(crate) fn stopped(self) -> Stopped {
         Stopped(self.0)
     }
@@ -112,14 +111,14 @@ impl Stopped {
         let _ = call(libc::PTRACE_INTERRUPT, self.0, 0, 0);
     }
 
-    /// Has the kernel kill the process when its tracer is killed.
+    /// Makes the kernel kill the process when its tracer is killed.
     pub(crate) fn end_with_tracer(&self) {
-        // A kernel that cannot lets it go on.
+        // A kernel without it lets the program go on.
         let options = OPTIONS | libc::PTRACE_O_EXITKILL;
         let _ = call(libc::PTRACE_SETOPTIONS, self.0, 0, options as usize);
     }
 
-    /// Lets the thread go on, with a signal or 0.
+    /// Resumes the thread, with a signal or 0.
     pub(crate) fn resume(self, how: Resume, signal: i32) -> Running {
         let (request, signal) = match how {
             Resume::Continue => (libc::PTRACE_CONT, signal),
@@ -131,8 +130,8 @@ impl Stopped {
         Running(self.0)
     }
 
-    /// Ends the tracing of the thread, with a signal or 0. An error is a thread that does not stand any more: SIGKILL has come, and it
-    /// stops once more at its end.
+    /// Ends the tracing of the thread, with a signal or 0. It fails with the thread's number if the thread is no longer
+    /// stopped: SIGKILL has come, and it stops once more at its end.
     pub(crate) fn detach(self, signal: i32) -> Result<(), Tid> {
         match call(libc::PTRACE_DETACH, self.0, 0, signal as usize) {
             Err(Errno::ESRCH) => Err(self.0),
@@ -222,7 +221,7 @@ impl Stopped {
         Ok(())
     }
 
-    /// The number that goes with a `PTRACE_EVENT` stop.
+    /// The number of a `PTRACE_EVENT` stop.
     pub(crate) fn event_message(&self) -> Result<u64, Errno> {
         let mut message: libc::c_ulong = 0;
         call(
@@ -247,9 +246,9 @@ impl Stopped {
         call(libc::PTRACE_PEEKUSER, self.0, offset, 0).map(c_long::cast_unsigned)
     }
 
-    /// Whether a thread at a system call leaves it, and does not enter it.
+    /// Whether a thread at a system call leaves it, as opposed to entering it.
     pub(crate) fn leaves_system_call(&self) -> bool {
-        /// `PTRACE_GET_SYSCALL_INFO`, whose first byte tells.
+        /// `PTRACE_GET_SYSCALL_INFO`. The first byte of its answer is the kind of stop.
         const GET_SYSCALL_INFO: c_uint = 0x420e;
         const EXIT: u8 = 2;
         let mut info = [0_u8; 88];
@@ -284,7 +283,7 @@ impl Stopped {
         Ok(())
     }
 
-    /// Whether one of these signals waits in the thread's own queue: a trap or fault it has run into but not yet told of.
+    /// Whether one of these signals is pending in the thread's own queue: a trap or fault that it has not reported yet.
     pub(crate) fn fault_waits(&self, signals: u64) -> Result<bool, Errno> {
         // No thread has more signals queued for itself than a few; 64 is plenty for the first of them.
         const COUNT: usize = 64;
@@ -307,7 +306,7 @@ impl Stopped {
             .any(|info| signals & bit(info.si_signo) != 0 && info.si_code > 0))
     }
 
-    /// How the thread's system calls are dispatched to itself; none where they are not, or the kernel cannot say.
+    /// The settings of the thread's system call dispatch; `None` if it has none, or the kernel cannot report it.
     pub(crate) fn system_call_dispatch(&self) -> Option<SystemCallDispatch> {
         /// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG`, which libc does not name.
         const GET_CONFIG: c_uint = 0x4211;
@@ -323,7 +322,7 @@ impl Stopped {
         (dispatch.mode & ON != 0).then_some(dispatch)
     }
 
-    /// Where the thread's `struct rseq` is, if it has registered one.
+    /// The address of the thread's `struct rseq`, if it has registered one.
     pub(crate) fn rseq_area(&self) -> Option<u64> {
         /// The kernel's `struct ptrace_rseq_configuration`.
         #[repr(C)]
@@ -352,13 +351,13 @@ impl Stopped {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct SystemCallDispatch {
     mode: u64,
-    /// The address of the byte that says whether system calls are let through just now.
+    /// The address of the byte that shows whether system calls are let through.
     pub(crate) selector: u64,
     offset: u64,
     length: u64,
 }
 
-/// What a wait tells of a thread.
+/// The meaning of a wait status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     /// It ended with this exit code.
@@ -367,9 +366,9 @@ pub(crate) enum Status {
     Killed(i32, bool),
     /// It is about to get this signal.
     Signal(i32),
-    /// It answers an interrupt, or is newly born, or a group stop has ended.
+    /// It answers an interrupt, or is a new thread, or a group stop has ended.
     Interrupted,
-    /// It takes part in a group stop.
+    /// It is in a group stop.
     GroupStop(i32),
     /// It enters or leaves a system call.
     SystemCall,
@@ -378,7 +377,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// What a status means that a wait has told, or will tell of a thread that is about to end.
+    /// Decodes a wait status, or the exit status of a thread that is about to end.
     pub(crate) fn decode(status: c_int) -> Self {
         if libc::WIFEXITED(status) {
             return Self::Exited(libc::WEXITSTATUS(status));

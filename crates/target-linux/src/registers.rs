@@ -12,9 +12,9 @@ use crate::xstate::{Component, XstateLayout};
 enum Source {
     /// One of the general registers.
     General(General),
-    /// Bytes of the extended state, which are zero while the component has its first values.
+    /// Bytes of the extended state, which are zero while the component has its initial values.
     Extended(Component, usize),
-    /// A 16-bit number of the x87 unit at this offset of the extended state, of which these bits count.
+    /// A 16-bit word of the x87 unit at this offset of the extended state, and the mask of its valid bits.
     Word(usize, u16),
     /// The x87 tag word, which the state holds in a short form.
     TagWord,
@@ -66,7 +66,7 @@ impl General {
     }
 }
 
-/// How the registers of one set are gathered.
+/// The plan by which the registers of one set are read.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisterPlan {
     steps: Vec<Step>,
@@ -150,13 +150,13 @@ impl RegisterPlan {
         }
     }
 
-    /// Where a register stands in the block: offset and size.
+    /// The offset and size of a register in the block.
     pub(crate) fn place(&self, number: RegisterNumber) -> Option<(usize, usize)> {
         self.step(number).map(|step| (step.offset, step.size))
     }
 
-    /// Writes what differs between two blocks into the registers and the extended state; whether the latter has
-    /// changed.
+    /// Writes the difference between two blocks into the registers and the extended state. Returns whether the extended
+    /// state has changed.
     pub(crate) fn apply(
         &self,
         before: &[u8],
@@ -177,7 +177,7 @@ impl RegisterPlan {
             put(&mut number, new);
             let number = u64::from_le_bytes(number);
             match step.source {
-                // The kernel looks for the result of a system call there, which may be negative.
+                // The kernel reads the result of a system call there, which may be negative.
                 Source::General(general @ (General::Rax | General::OrigRax)) if step.size == 4 => {
                     general.set(registers, i64::from(number as i32).cast_unsigned());
                 }
@@ -198,7 +198,7 @@ impl RegisterPlan {
                     }
                 }
                 Source::TagWord => {
-                    // The state only tells which registers are not empty.
+                    // The state only has one bit a register: empty or not.
                     let short = (0..8).fold(0_u8, |short, register| {
                         short | u8::from(number >> (2 * register) & 3 != 3) << register
                     });
@@ -248,7 +248,7 @@ impl RegisterPlan {
     }
 }
 
-/// Copies as many bytes as fit; the rest of the target stays zero.
+/// Copies as many bytes as fit; the rest of the target keeps its zeros.
 fn put(target: &mut [u8], bytes: &[u8]) {
     for (target, byte) in target.iter_mut().zip(bytes) {
         *target = *byte;

@@ -1,4 +1,4 @@
-//! System calls that the process makes for us: through which thread, and from which instruction.
+//! System calls that the process makes for the tracer: the thread that makes them, and the instruction that it uses.
 
 use std::ops::Range;
 
@@ -13,22 +13,22 @@ use crate::threads::Threads;
 /// The instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-/// The room for it, in bytes.
+/// The space for it, in bytes.
 pub(crate) const REFUGE_SIZE: u64 = 192;
 
-/// What is first in every refuge.
+/// The first bytes of every refuge.
 const REFUGE_BEGIN: [u8; 15] = [
     0x0f, 0x05, 0xb8, 14, 0, 0, 0, 0xbf, 2, 0, 0, 0, 0x48, 0x8d, 0x35,
 ];
 
-/// A system call instruction, and what gives a thread its signal mask and its registers back and takes it to where it was.
-/// No instruction among these changes flags.
+/// A system call instruction, followed by code that restores a thread's signal mask, registers and address. None of
+/// these instructions changes flags.
 fn way_back(saved: &user_regs_struct, mask: u64) -> Vec<u8> {
-    /// The kernel's results that ask for a restart, and the one that asks for it by another call.
+    /// The kernel's results that request a restart, and the one that requests it by another call.
     const RESTARTS: std::ops::RangeInclusive<i64> = -514..=-512;
     const RESTART_BLOCK: i64 = -516;
     let (mut rip, mut rax) = (saved.rip, saved.rax);
-    // What the kernel would do before it lets the thread go on.
+    // The same as the kernel does before it resumes the thread.
     if saved.orig_rax as i64 >= 0 && RESTARTS.contains(&(rax as i64)) {
         (rip, rax) = (rip.wrapping_sub(2), saved.orig_rax);
     } else if saved.orig_rax as i64 >= 0 && rax as i64 == RESTART_BLOCK {
@@ -66,14 +66,14 @@ fn way_back(saved: &user_regs_struct, mask: u64) -> Vec<u8> {
     code
 }
 
-/// Where system calls are made from.
+/// The places from which system calls are made.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteCalls {
     /// How many were made.
     count: u64,
-    /// Where there is room behind some code, once it has been looked for.
+    /// A free space after some code, once it has been looked for.
     refuge: Option<u64>,
-    /// A system call instruction of the program's, once it has been looked for.
+    /// A system call instruction of the program, once it is found.
     gate: Option<u64>,
 }
 
@@ -128,11 +128,11 @@ impl RemoteCalls {
         self.gate
     }
 
-    /// Writes a system call instruction behind which the thread finds its way back by itself: should we be killed now,
-    /// it goes on as if nothing had been. `None` where there is no room.
+    /// Writes a system call instruction, followed by code with which the thread restores itself. If the tracer is
+    /// killed now, the thread goes on as before. `None` where there is no space.
     ///
-    /// The room is behind the end of some code, where a page is filled up with zeros. One that a killed tracer has used is as
-    /// good, once nobody is there.
+    /// The space is after the end of some code, where a page is filled with zeros. The refuge of a killed tracer can be
+    /// used too, once no thread is in it.
     pub(crate) fn make_refuge(
         &mut self,
         threads: &Threads,
@@ -160,7 +160,7 @@ impl RemoteCalls {
     }
 }
 
-/// Whether there is room for a refuge at an address.
+/// Whether there is space for a refuge at an address.
 fn is_room(threads: &Threads, memory: &Memory, start: u64) -> bool {
     let Some(bytes) = memory.read_array::<{ REFUGE_SIZE as usize }>(start) else {
         return false;
@@ -175,8 +175,8 @@ fn is_room(threads: &Threads, memory: &Memory, start: u64) -> bool {
     bytes == [0; REFUGE_SIZE as usize] || bytes.starts_with(&REFUGE_BEGIN) && nobody_there()
 }
 
-/// A thread that may make system calls for us and has nothing to lose by it: one of the process, or of a child by vfork,
-/// which shares its memory, while the process waits for that child.
+/// A thread that may make system calls for the tracer without an effect on it: one of the process, or, while the
+/// process waits for a child by vfork, one of that child, which shares its memory.
 pub(crate) fn volunteer(threads: &mut Threads, memory: &Memory) -> Option<Tid> {
     let process = threads.process();
     let mut idle: Vec<&Thread> = threads
@@ -185,7 +185,7 @@ pub(crate) fn volunteer(threads: &mut Threads, memory: &Memory) -> Option<Tid> {
         .filter(|thread| !matches!(thread.phase, Phase::EntersCall | Phase::InCall))
         .filter(|thread| matches!(thread.state, State::Stopped(_)))
         .collect();
-    // Rather one that is not about to get a signal.
+    // A thread that is not about to get a signal is preferred.
     idle.sort_by_key(|thread| (thread.process != process, thread.pending.is_some()));
     let thread = idle
         .into_iter()
@@ -202,8 +202,8 @@ pub(crate) fn volunteer(threads: &mut Threads, memory: &Memory) -> Option<Tid> {
     Some(thread)
 }
 
-/// Whether the kernel would give the thread a signal in place of a system call that it makes for us (Syscall User
-/// Dispatch, as Wine has it).
+/// Whether the kernel would send the thread a signal instead of executing a system call that it makes for the tracer
+/// (Syscall User Dispatch, as in Wine).
 fn dispatches_system_calls(memory: &Memory, thread: &Thread) -> bool {
     const ALLOWED: [u8; 1] = [0];
     let dispatch = thread.stopped().and_then(Stopped::system_call_dispatch);

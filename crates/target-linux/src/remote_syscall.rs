@@ -13,7 +13,7 @@ use crate::thread::{Pending, Phase};
 use crate::tracee::Tracee;
 use tracewire_fail_point::fail_point;
 
-/// How often another place is looked for where something is mapped that was not there before.
+/// How often another place is tried if something was mapped there meanwhile.
 const TRIES: usize = 4;
 
 impl Tracee {
@@ -45,7 +45,7 @@ impl Tracee {
         result
     }
 
-    /// Sends a thread a signal that it was about to get and that there is no room for now.
+    /// Sends a thread a signal again that it was about to get and that cannot be delivered now.
     pub(crate) fn send_again(&self, thread: Tid, info: &libc::siginfo_t) {
         let process = self.threads.process_of(thread);
         // SAFETY: the kernel checks the numbers, and reads a live structure.
@@ -59,14 +59,14 @@ impl Tracee {
             )
         };
         if queued != 0 {
-            // What `kill` sends is sent in nobody else's name.
+            // A signal of `kill` cannot be queued in another sender's name.
             // SAFETY: tgkill takes plain numbers.
             unsafe { libc::syscall(libc::SYS_tgkill, process, thread, info.si_signo) };
         }
     }
 
-    /// Brings a thread that was about to get a signal to where it is that again: at the end of a system call for us the
-    /// kernel would take none along. It executes nothing of its own meanwhile.
+    /// Brings a thread that was about to get a signal to that state again, because the kernel delivers none at the end
+    /// of a remote system call. The thread executes nothing of the program meanwhile.
     fn meet_signal(&mut self, thread: Tid, info: &libc::siginfo_t) {
         let signal = info.si_signo;
         let blocked = self
@@ -138,7 +138,7 @@ impl Tracee {
         fail_point!("call/refuge-made");
         let gate = refuge.unwrap_or(gate);
         let stopped = self.threads.stopped(thread)?;
-        // Should we be killed, a thread gets its mask back in the refuge and nowhere else.
+        // If the tracer is killed, only the refuge gives a thread its mask back.
         if refuge.is_none() {
             stopped.set_signal_mask(ALL_BUT_FAULTS).ok()?;
         }
@@ -167,7 +167,7 @@ impl Tracee {
         if let Some(entry) = self.threads.get_mut(thread)
             && entry.asleep
         {
-            // It is still in the call; the refuge stays, for it may have to find back by itself.
+            // It is still in the call. The refuge stays, since the thread may have to restore itself.
             entry.lent_registers = Some(Box::new(saved));
             entry.lent_mask = Some(mask);
             return None;
@@ -184,10 +184,10 @@ impl Tracee {
         after.map(|after| after.rax)
     }
 
-    /// Makes the system call that the thread is at, with signals blocked. `None` if the thread came to its end, or is in
-    /// the call for too long.
+    /// Runs the thread through the system call that it is at, with signals blocked. `None` if the thread has ended, or
+    /// is in the call for too long.
     ///
-    /// Not by a step: the kernel leaves the trap flag set if we are killed meanwhile.
+    /// It does not use a step: if the tracer were killed meanwhile, the kernel would leave the trap flag set.
     fn call_to_end(&mut self, thread: Tid) -> Option<()> {
         let mut entered = false;
         loop {
@@ -232,12 +232,12 @@ impl Tracee {
         }
     }
 
-    /// A thread that may make system calls for us.
+    /// A thread that may make system calls for the tracer.
     pub(crate) fn volunteer(&mut self) -> Option<Tid> {
         volunteer(&mut self.threads, &self.memory)
     }
 
-    /// What is known of the process while it is stopped, looked up once.
+    /// Facts about the process that hold while it is stopped, looked up once.
     pub(crate) fn while_stopped(&mut self) -> io::Result<&mut WhileStopped> {
         if self.threads.any_can_be_stopped() {
             self.program.while_stopped = None;
@@ -249,12 +249,12 @@ impl Tracee {
         Ok(self.program.while_stopped.insert(known))
     }
 
-    /// The program may run, or something has been unmapped.
+    /// The program may run, or something was unmapped.
     pub(crate) fn forget_while_stopped(&mut self) {
         self.program.while_stopped = None;
     }
 
-    /// Has the process map memory for code of ours, where `choose` finds room. A child by fork has it too.
+    /// Makes the process map memory for code of the tracer, where `choose` finds space. A child by fork has it too.
     pub(crate) fn map_code(
         &mut self,
         mut choose: impl FnMut(&AddressSpace) -> Option<Range<u64>>,
@@ -264,7 +264,7 @@ impl Tracee {
         self.map_fixed(&mut choose, [protection, flags, u64::MAX])
     }
 
-    /// Has the process map memory where `choose` finds room, with this protection, these flags and this descriptor.
+    /// Makes the process map memory where `choose` finds space, with this protection, these flags and this descriptor.
     pub(crate) fn map_fixed(
         &mut self,
         choose: &mut dyn FnMut(&AddressSpace) -> Option<Range<u64>>,
@@ -296,13 +296,13 @@ impl Tracee {
                 Some(Errno::EEXIST) => {}
                 Some(error) => return Err(NoMemory::Refused(error)),
             }
-            // What is known of the mappings is not true any more.
+            // The cached mappings are out of date.
             self.forget_while_stopped();
         }
         Err(NoMemory::Taken)
     }
 
-    /// Why no thread makes a system call for us.
+    /// Why no thread can make a system call for the tracer.
     pub(crate) fn why_no_call(&self) -> NoMemory {
         let own = self
             .threads
@@ -317,7 +317,7 @@ impl Tracee {
         }
     }
 
-    /// Has the process unmap memory.
+    /// Makes the process unmap memory.
     pub(crate) fn unmap_page(&mut self, address: u64, size: u64) {
         fail_point!("map/unmap");
         self.system_call(libc::SYS_munmap, [address, size, 0, 0, 0, 0]);

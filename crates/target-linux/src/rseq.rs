@@ -1,8 +1,8 @@
-//! Restartable sequences (rseq): code that the kernel has begin again when the thread loses its processor within.
+//! Restartable sequences (rseq): code that the kernel restarts when the thread loses its processor within it.
 //!
-//! The kernel knows such a sequence by the addresses of its instructions. An instruction that is executed elsewhere, in a pad
-//! or in a copy, is outside of it: the sequence would be finished on another processor, and the program computes wrong. The
-//! sequences of a file are listed in its section `__rseq_cs`, as `struct rseq_cs` of the kernel.
+//! The kernel knows such a sequence by the addresses of its instructions. An instruction that is executed elsewhere, in
+//! a pad or in a copy, is outside of it. The sequence would be finished on another processor, and its result would be
+//! wrong. The section `__rseq_cs` of a file lists its sequences, as `struct rseq_cs` of the kernel.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,10 +20,10 @@ pub(crate) const WITHIN: &str = "it is within a restartable sequence (rseq), whi
 
 /// The size of the kernel's `struct rseq_cs`.
 const DESCRIPTOR: usize = 32;
-/// Where in that the address of the first instruction is, and the length.
+/// The offset in it of the address of the first instruction; the length follows.
 const START: usize = 8;
 const LENGTH: usize = 16;
-/// The most sequences of a file that are looked at.
+/// The most sequences of a file that are read.
 const MOST: usize = 1 << 16;
 
 /// The restartable sequences of a file, by the addresses in the file.
@@ -41,7 +41,7 @@ impl Sequences {
         let section = file.section_by_name("__rseq_cs")?;
         let bytes = section.data().ok()?;
         let within = section.address()..section.address() + bytes.len() as u64;
-        // Where the file is not linked to a fixed address, the dynamic linker writes the addresses.
+        // In a file that is not linked to a fixed address, the dynamic linker writes the addresses.
         let relocated: BTreeMap<u64, u64> = file
             .dynamic_relocations()
             .into_iter()
@@ -75,7 +75,7 @@ impl Sequences {
         Some(Self { segments, all })
     }
 
-    /// Whether a sequence has any of the bytes from a place in the file on.
+    /// Whether a sequence overlaps the bytes at an offset in the file.
     fn overlap(&self, offset: u64, length: u64) -> bool {
         let segment = self
             .segments

@@ -1,4 +1,4 @@
-//! Running the program, from stop to stop.
+//! Runs the program from stop to stop.
 
 use tracewire_experiment::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 use tracewire_model::Address;
@@ -15,11 +15,11 @@ use crate::tracees::{Member, run_all};
 use crate::wait_queue;
 
 impl Process {
-    /// Runs the program until something happens that is more than a hit. The handler is told of every hit, by
-    /// this thread, while the thread that was hit stands and the others run on.
+    /// Runs the program until something other than a hit happens. The handler is called for every hit, on this thread,
+    /// while the thread that was hit is stopped and the others run on.
     ///
     /// # Errors
-    /// When the process has ended before, or the kernel refuses to go on tracing.
+    /// When the process has already ended, or the kernel refuses to go on tracing.
     pub fn run(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
         let mut members = [Member {
             process: self,
@@ -28,13 +28,13 @@ impl Process {
         run_all(&mut members).1
     }
 
-    /// What is to be done now and then while pads run.
+    /// The periodic work while pads run.
     pub(crate) fn look_around(&mut self, handler: &mut dyn HitHandler) -> LookAround {
         self.tracee.fast.look_for_strangers(&self.tracee.threads);
         handler.look_around()
     }
 
-    /// Lets every thread go on that is stopped and not held. One that has something to tell does so first.
+    /// Resumes every thread that is stopped and not held. One with a pending report makes it first.
     pub(crate) fn start_idle(&mut self) -> Result<(), Error> {
         self.patcher().take_memory_back()?;
         self.patcher().place_loader_hook();
@@ -49,7 +49,7 @@ impl Process {
         Ok(())
     }
 
-    /// Acts on what has been told already, up to an event, with the process that it is about.
+    /// Acts on pending reports, up to an event. Returns the event and its process.
     pub(crate) fn next_event(
         &mut self,
         handler: &mut dyn HitHandler,
@@ -93,7 +93,7 @@ impl Process {
         }
     }
 
-    /// Acts on what a wait has told.
+    /// Acts on what a wait has reported.
     pub(crate) fn told(
         &mut self,
         id: Tid,
@@ -123,8 +123,9 @@ impl Process {
         self.act(id, handler)
     }
 
-    /// The site and the registers of a thread that has stopped for a trap, if that was a breakpoint of ours and nothing
-    /// else. One byte into a longer instruction nobody comes any other way, which saves asking what the trap is.
+    /// The site and the registers of a thread that has stopped for a trap, if that was a breakpoint of the tracer and
+    /// nothing else. One byte into a longer instruction only the breakpoint can trap, so the kind of the trap need not
+    /// be read.
     fn plain_hit(&mut self, id: Tid) -> Option<(u64, libc::user_regs_struct)> {
         let thread = self.tracee.threads.get_mut(id)?;
         thread.has_stopped();
@@ -142,7 +143,7 @@ impl Process {
         ours.then_some((site, registers))
     }
 
-    /// Acts on what is pending for a thread, and lets it go on.
+    /// Acts on what is pending for a thread, and resumes it.
     fn act(&mut self, id: Tid, handler: &mut dyn HitHandler) -> Result<Option<Event>, Error> {
         let way_out = self.tracee.way_out_of_call(id);
         let Some(thread) = self.tracee.threads.get_mut(id) else {
@@ -169,7 +170,7 @@ impl Process {
             && !thread.waits_for_vfork()
             && thread.pending.is_none()
         {
-            // On to the end of the system call, where its registers are its own.
+            // Runs it to the end of the system call, where it has its own registers.
             thread.interrupt_next();
             thread.go_on(way_out, 0);
             return Ok(None);
@@ -195,7 +196,7 @@ impl Process {
         }
     }
 
-    /// Tells the handler of a hit; `None` if the thread is gone.
+    /// Calls the handler for a hit; `None` if the thread has ended.
     pub(crate) fn tell(
         &mut self,
         id: Tid,
@@ -206,7 +207,7 @@ impl Process {
         self.show(id, registers, |thread| handler.hit(hit, thread))
     }
 
-    /// Tells the handler of the memory that a thread has written to.
+    /// Calls the handler for the watched memory that a thread has written to.
     fn tell_writes(&mut self, id: Tid, handler: &mut dyn HitHandler) -> Option<Event> {
         let mut registers = self.tracee.threads.registers(id)?;
         if let Some(address) = self.tracee.true_address(registers.rip) {
@@ -225,7 +226,7 @@ impl Process {
         run_ended.then_some(Event::RunEnded)
     }
 
-    /// Asks whether the debugger is to be told of a thread at a breakpoint of its own.
+    /// Whether a thread at a debugger's breakpoint is reported to the debugger.
     pub(crate) fn stops_at(
         &mut self,
         id: Tid,
@@ -239,14 +240,14 @@ impl Process {
                 .unwrap_or(false)
     }
 
-    /// Shows a stopped thread as the experiment sees it; `None` if it is gone.
+    /// Shows a stopped thread as the experiment sees it; `None` if it has ended.
     fn show<T>(
         &mut self,
         id: Tid,
         registers: libc::user_regs_struct,
         what: impl FnOnce(&mut dyn StoppedThread) -> T,
     ) -> Option<T> {
-        // Without jumps of its own it may share a debugger's run with a program that has some.
+        // A process without jumps may share a debugger's run with a program that has some.
         let alone = self.tracee.threads.only().is_some() && self.tracee.fast.has_jumps();
         let thread = self.tracee.threads.get_mut(id)?;
         let State::Stopped(stopped) = &thread.state else {
@@ -263,7 +264,8 @@ impl Process {
         Some(what(&mut standing))
     }
 
-    /// A thread has come to a breakpoint: tells whoever wants to know. The thread is left standing there.
+    /// A thread has hit a breakpoint: reports it to the experiment, the debugger and the dynamic linker's state. The
+    /// thread stays stopped there.
     pub(crate) fn arrive(
         &mut self,
         id: Tid,
@@ -324,7 +326,7 @@ impl Process {
         event
     }
 
-    /// Tells of a thread at a system call.
+    /// Reports a thread at a system call.
     fn call_reached(
         &mut self,
         id: Tid,

@@ -15,8 +15,8 @@ use crate::ptrace::Tid;
 use crate::thread::{News, Pending, Phase, SignalReport};
 
 impl Process {
-    /// Lets threads go on that a debugger holds, each as it is said of it, by its process and its own number; those of
-    /// which nothing is said stand. Threads that are made meanwhile run.
+    /// Resumes threads that a debugger holds, each as requested, by process and thread number. Threads without a
+    /// request stay stopped. Threads that are created meanwhile run.
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.
@@ -58,7 +58,7 @@ impl Process {
         let registers = thread.registers();
         if let Some(registers) = registers {
             thread.stepped_from = registers.rip;
-            // It has come by a breakpoint that is no longer there: the next time counts.
+            // The breakpoint that it has hit is removed: the next hit counts.
             if !self.tracee.breakpoints.has(registers.rip) {
                 thread.repeated.take_if(|(site, _)| *site == registers.rip);
             }
@@ -78,14 +78,14 @@ impl Process {
                     }
                 }
             }
-            // One that it was given before, and has not gone far enough to get, it gets now.
+            // It was given a signal before and has not run far enough to get it: it gets that one now.
             _ if signal == 0 => {}
             None if thread.phase == Phase::TakesSignal => {
                 thread.pending = Some(Pending::Signal(plain_signal(signal)));
                 thread.signal = SignalReport::Granted;
             }
             _ => {
-                // It was stopped in a way in which the kernel takes no signal along: it is sent one.
+                // It was stopped in a state in which it cannot be resumed with a signal: the signal is sent.
                 thread.sent.push(signal);
                 // SAFETY: tkill takes plain numbers.
                 unsafe { libc::syscall(libc::SYS_tkill, id, signal) };
@@ -93,8 +93,8 @@ impl Process {
         }
     }
 
-    /// Asks a thread to stop while others run: it tells of it ([`StopCause::Asked`](crate::StopCause::Asked)), unless
-    /// something else happens to it before.
+    /// Asks a thread to stop while others run. It is reported as [`StopCause::Asked`](crate::StopCause::Asked), unless
+    /// something else happens to it first.
     pub fn stop_thread(&mut self, thread: ThreadId) {
         let id = thread.0.cast_signed();
         let Some(thread) = self.tracee.threads.get_mut(id) else {
@@ -111,7 +111,7 @@ impl Process {
         }
     }
 
-    /// Holds a thread that has told of something, where the program has it and not in code of ours. Others run on.
+    /// Holds a thread that has reported something, moved to the program's own code. Others run on.
     pub fn hold(&mut self, thread: ThreadId) {
         let id = thread.0.cast_signed();
         if let Some(thread) = self.tracee.threads.get_mut(id) {
@@ -122,10 +122,10 @@ impl Process {
         }
     }
 
-    /// Sends the process what the terminal's interrupt key sends.
+    /// Sends the process the signal of the terminal's interrupt key.
     pub fn interrupt(&self) {
         use nix::sys::signal::{Signal, kill};
-        // One that has ended needs none.
+        // A process that has ended needs none.
         let _ = kill(
             nix::unistd::Pid::from_raw(self.tracee.threads.process()),
             Signal::SIGINT,
@@ -141,7 +141,7 @@ impl Process {
             .is_some_and(|thread| thread.held)
     }
 
-    /// Brings every thread to a stand and holds it, where the program has it and not in code of ours.
+    /// Stops every thread and holds it, moved to the program's own code.
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.
@@ -154,7 +154,7 @@ impl Process {
         Ok(())
     }
 
-    /// Holds every thread. All of them stand.
+    /// Holds every thread. All of them are stopped.
     pub fn hold_all(&mut self) {
         let known: Vec<Tid> = self
             .tracee
@@ -171,7 +171,7 @@ impl Process {
         }
     }
 
-    /// Does something that needs every thread to stand still, and lets those run on that ran.
+    /// Does something that needs every thread to be stopped, and resumes those that ran.
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.
@@ -221,7 +221,7 @@ impl Process {
             .map(thread_id)
     }
 
-    /// The threads that a debugger knows of, each with its process before it.
+    /// The threads that a debugger knows, each after its process.
     pub fn debugged_threads(&self) -> impl Iterator<Item = (ThreadId, ThreadId)> + '_ {
         self.tracee
             .threads
@@ -234,7 +234,7 @@ impl Process {
             .map(|thread| (thread_id(thread.process), thread_id(thread.id)))
     }
 
-    /// The children by fork that are yet to be told of.
+    /// The children by fork that have not been reported yet.
     pub fn new_children(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.tracee
             .threads
@@ -245,14 +245,14 @@ impl Process {
             })
     }
 
-    /// The processes that this one has made and a debugger is told of, to be taken over.
+    /// Takes the processes that this one has made and that are reported to a debugger.
     pub(crate) fn take_born(&mut self) -> Vec<Self> {
         let born = std::mem::take(&mut self.tracee.born);
         born.into_iter()
             .map(|born| {
                 let mut process = Self::of(born.tracee);
                 for site in born.breakpoints {
-                    // The debugger, which has put them into the parent, finds out when it takes them out.
+                    // If it fails, the debugger, which inserted it in the parent, notices when it removes it.
                     let _ = process.patcher().insert_breakpoint(site, Purpose::Debugger);
                 }
                 process
@@ -260,8 +260,8 @@ impl Process {
             .collect()
     }
 
-    /// Leaves a child that shares the memory to itself. It is still followed, for the breakpoints in that memory, until
-    /// it has left it.
+    /// Detaches the debugger from a child that shares the memory. The child is still traced, because of the breakpoints
+    /// in that memory, until it has left it.
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.
@@ -310,7 +310,7 @@ impl Process {
     }
 }
 
-/// A signal that nobody but the debugger has sent.
+/// A signal that only the debugger has sent.
 fn plain_signal(signal: i32) -> siginfo_t {
     // SAFETY: all-zero bytes are a valid siginfo_t.
     let mut info: siginfo_t = unsafe { MaybeUninit::zeroed().assume_init() };

@@ -1,23 +1,23 @@
-//! Counters that a program looks at to see whether anybody wants to know of a marker (`sys/sdt.h`, with semaphores).
+//! Counters by which a program sees whether a USDT probe is in use (`sys/sdt.h`, with semaphores).
 
 use std::collections::BTreeMap;
 
 use crate::memory::Memory;
 use crate::ptrace::Tid;
 
-/// The counters of the markers that tracepoints are wanted on, by the marker's address.
+/// The counters of probes, by the probe's address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Semaphores(BTreeMap<u64, Semaphore>);
 
 #[derive(Clone, Copy, Debug)]
 struct Semaphore {
-    /// Where its 16 bits are.
+    /// The address of its 16 bits.
     address: u64,
-    /// Whether it has been counted up for us.
+    /// Whether it was incremented by the tracer.
     raised: bool,
 }
 
-/// Counts up or down.
+/// Adds to the counter.
 pub(crate) fn add(memory: &mut Memory, address: u64, by: i16) -> bool {
     memory
         .read_array::<2>(address)
@@ -27,7 +27,7 @@ pub(crate) fn add(memory: &mut Memory, address: u64, by: i16) -> bool {
 }
 
 impl Semaphores {
-    /// Says where the counter of a marker is.
+    /// Sets the address of a probe's counter.
     pub(crate) fn add(&mut self, marker: u64, address: u64) {
         self.0.entry(marker).or_insert(Semaphore {
             address,
@@ -35,25 +35,25 @@ impl Semaphores {
         });
     }
 
-    /// A tracepoint has been put in: the address of the marker's counter, if it is higher for that.
+    /// A tracepoint was inserted: increments the counter of the probe, and returns its address if that was done.
     pub(crate) fn raise(&mut self, marker: u64, memory: &mut Memory) -> Option<u64> {
         let semaphore = self.0.get_mut(&marker).filter(|known| !known.raised)?;
         semaphore.raised = add(memory, semaphore.address, 1);
         semaphore.raised.then_some(semaphore.address)
     }
 
-    /// The address of a marker's counter that was raised and is to be lowered.
+    /// The address of a probe's counter that was incremented and is to be decremented.
     pub(crate) fn take_raised(&mut self, marker: u64) -> Option<u64> {
         let semaphore = self.0.get_mut(&marker)?;
         std::mem::take(&mut semaphore.raised).then_some(semaphore.address)
     }
 
-    /// The markers that have a counter.
+    /// The probes that have a counter.
     pub(crate) fn markers(&self) -> Vec<u64> {
         self.0.keys().copied().collect()
     }
 
-    /// Leaves those of a copy of the memory as they would be without us.
+    /// Restores the counters in a copy of the memory.
     pub(crate) fn lower_in_copy(&self, copy: Tid) {
         let mut raised = self.0.values().filter(|known| known.raised).peekable();
         if raised.peek().is_some()

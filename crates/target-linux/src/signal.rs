@@ -1,4 +1,4 @@
-//! Signals: the traps that are ours, and all others, which the program gets as it would without us.
+//! Signals: the traps of the tracer, and all others, which the program gets as it would without a tracer.
 
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_experiment::{Hit, HitHandler};
@@ -22,7 +22,7 @@ use crate::watch::TRAP_HARDWARE;
 const TRAP_TRACE: i32 = 2;
 /// `si_code` of a trap after a system call that was stepped over.
 const TRAP_BRKPT: i32 = 1;
-/// `si_code` of a stop before the first instruction of a signal handler that a step has led into.
+/// `si_code` of a stop before the first instruction of a signal handler that a step has entered.
 const HANDLER_ENTERED: i32 = libc::SIGTRAP;
 
 /// The signals whose default is to dump core.
@@ -37,10 +37,10 @@ const DUMPS_CORE: u64 = bit(libc::SIGQUIT)
     | bit(libc::SIGXFSZ)
     | bit(libc::SIGSYS);
 
-/// The signals without a consequence where the program says nothing else.
+/// The signals that are ignored by default.
 const IGNORED_BY_DEFAULT: u64 = bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
 
-/// Whether a signal has no consequence for a thread. A traced thread stops for such a signal all the same.
+/// Whether a signal has no effect on a thread. A traced thread still stops for it.
 fn is_ignored(id: Tid, signal: i32) -> bool {
     ThreadStatus::read(id).is_ok_and(|status| {
         let ignored = status.set("SigIgn") | IGNORED_BY_DEFAULT & !status.set("SigCgt");
@@ -48,13 +48,13 @@ fn is_ignored(id: Tid, signal: i32) -> bool {
     })
 }
 
-/// What a step in code of ours comes to.
+/// The result of a step in code of the tracer.
 enum PadStep {
     /// The thread is in the program.
     Outside,
-    /// It has been let go for the next step.
+    /// It has been resumed for the next step.
     GoesOn,
-    /// It has arrived at a site, which has been told.
+    /// It has arrived at a site, and the arrival has been reported.
     Arrived(Option<Event>),
 }
 
@@ -67,7 +67,7 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
         let Some(registers) = self.tracee.threads.registers(id) else {
-            // Gone; its exit will be told.
+            // It has ended; its exit will be reported.
             return Ok(None);
         };
         if self.tracee.passes_fault(id, &info) {
@@ -104,7 +104,7 @@ impl Process {
                         .breakpoints
                         .was_removed(site, &self.tracee.memory)
                     {
-                        // Run into before it was removed.
+                        // The breakpoint was hit before it was removed.
                         if let Some(stopped) = self.tracee.threads.stopped(id) {
                             let _ = stopped.set_instruction_pointer(site);
                         }
@@ -116,7 +116,7 @@ impl Process {
                     return self.stepped(id, registers, handler, true);
                 }
                 TRAP_HARDWARE => return self.watched(id, registers, handler),
-                // A step of ours past a breakpoint.
+                // A step past a breakpoint of the tracer.
                 TRAP_TRACE
                     if self
                         .tracee
@@ -140,7 +140,7 @@ impl Process {
         registers: user_regs_struct,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
-        // A debugger that does not go past it has it executed.
+        // If a debugger does not skip it, it is executed.
         let executed = self
             .tracee
             .threads
@@ -153,12 +153,12 @@ impl Process {
             });
         if let Some(breakpoint) = own {
             let debugged = breakpoint.debugger && !executed;
-            // The signal at hand is the very one that the program's own breakpoint causes.
+            // The pending signal is the one that the program's own breakpoint causes.
             if let Some(thread) = self.tracee.threads.get_mut(id) {
                 thread.at = None;
             }
             if event.is_none() {
-                // Where a debugger has a breakpoint whose conditions do not hold, the program's own counts for nothing.
+                // If a debugger has a breakpoint whose conditions are false, the program's own is ignored.
                 return if debugged {
                     self.tracee.go_on(id, 0).map(|()| None)
                 } else {
@@ -172,7 +172,8 @@ impl Process {
                     thread.pending = Some(Pending::Signal(info));
                 }
             }
-            // A debugger stops before it as before any other, and goes past it if it knows that it is the program's.
+            // A debugger stops before it as before any other breakpoint, and skips it if it knows that it is the
+            // program's.
             if told && let Some(stopped) = self.tracee.threads.stopped(id) {
                 let _ = stopped.set_instruction_pointer(site);
             }
@@ -183,7 +184,7 @@ impl Process {
         Ok(event)
     }
 
-    /// A thread has stopped for a debug register and nothing else.
+    /// A thread has stopped only for a debug register.
     fn watched(
         &mut self,
         id: Tid,
@@ -197,7 +198,7 @@ impl Process {
                         let _ = stopped.set_instruction_pointer(address);
                     }
                 }
-                // The instruction is not done.
+                // The instruction is not complete.
                 Place::Before | Place::Pushed => {
                     self.tracee.step_out(id, site, registers);
                 }
@@ -215,7 +216,7 @@ impl Process {
         }
     }
 
-    /// A step over a system call is done.
+    /// A step over a system call is complete.
     pub(crate) fn step_done(
         &mut self,
         id: Tid,
@@ -276,7 +277,7 @@ impl Process {
         if self.tracee.breakpoints.has(registers.rip) || self.tracee.fast.has_jump(registers.rip) {
             event = self.arrive(id, registers.rip, registers, handler);
         }
-        // A debugger finds out by itself what is where its step has led.
+        // A debugger finds out by itself what is at the address that its step has reached.
         event = step.or(event);
         if event.is_none() {
             self.tracee.go_on(id, 0)?;
@@ -284,8 +285,8 @@ impl Process {
         Ok(event)
     }
 
-    /// After a step over an instruction that loads the flags, the kernel takes the trap flag of all further steps for the
-    /// program's own, and would leave it set.
+    /// After a step over an instruction that loads the flags, the kernel takes the trap flag of all further steps for
+    /// the program's own, and would leave it set.
     fn clear_leaked_trap_flag(&self, id: Tid, registers: &mut user_regs_struct) {
         if registers.eflags & TRAP_FLAG == 0 {
             return;
@@ -327,7 +328,7 @@ impl Process {
         }
     }
 
-    /// Lets the program have a signal. Its handler must not see a thread in code of ours.
+    /// Delivers a signal to the program. Its handler must not see a thread in code of the tracer.
     fn pass_on(
         &mut self,
         id: Tid,
@@ -371,7 +372,7 @@ impl Process {
                 }
             }
         }
-        // The step out of our code may have been more than that.
+        // The step out of the tracer's code may have had a further effect.
         let event = event.or_else(|| self.tracee.take_trigger(id).map(|cause| stopped(id, cause)));
         if event.is_some() {
             if let Some(thread) = self.tracee.threads.get_mut(id) {
@@ -383,7 +384,7 @@ impl Process {
             && !self.tracee.is_reported(id, &info)
             && is_ignored(id, info.si_signo)
         {
-            // Where a handler may come back to code of ours, the code has to stay; here there is none.
+            // Where a handler may return to code of the tracer, the code must stay mapped; here there is none.
             if let Some(thread) = self.tracee.threads.get_mut(id) {
                 thread.signal = SignalReport::New;
             }
@@ -436,7 +437,7 @@ impl Process {
         })
     }
 
-    /// A thread that is being stepped has come to be in code of ours.
+    /// A thread that is being stepped has entered code of the tracer.
     fn step_in_pad(
         &mut self,
         id: Tid,
@@ -446,7 +447,7 @@ impl Process {
         match self.tracee.fast.inside(registers.rip) {
             None => return Ok(PadStep::Outside),
             Some(Inside::Entry { site }) => {
-                // The step was the jump. What it leads to is told as at a trap.
+                // The step was the jump. The site is reported as for a trap.
                 registers.rip = site;
                 if let Some(stopped) = self.tracee.threads.stopped(id) {
                     let _ = stopped.set_instruction_pointer(site);

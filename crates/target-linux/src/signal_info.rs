@@ -1,4 +1,4 @@
-//! What the kernel tells of a signal, as the program itself would be told: a 32-bit program has it in another form.
+//! The kernel's description of a signal in the program's own form: a 32-bit program has another one.
 
 use std::mem::MaybeUninit;
 
@@ -11,7 +11,7 @@ use crate::thread::{Pending, Thread};
 /// The size of the structure, in either form.
 const SIZE: usize = size_of::<siginfo_t>();
 
-/// Fields behind `si_signo`, `si_errno` and `si_code`: offset and size in the 64-bit form, then in the 32-bit one.
+/// Fields after `si_signo`, `si_errno` and `si_code`: offset and size in the 64-bit form, then in the 32-bit one.
 type Fields = &'static [(usize, usize, usize, usize)];
 
 /// Sender, user, and a value: `kill`, `sigqueue`, timers.
@@ -33,7 +33,7 @@ const FAULT: Fields = &[
 ];
 /// Band and file.
 const POLL: Fields = &[(16, 8, 12, 4), (24, 4, 16, 4)];
-/// A forbidden system call: where, which, of which machine.
+/// A forbidden system call: its address, its number, its architecture.
 const CALL: Fields = &[(16, 8, 12, 4), (24, 4, 16, 4), (28, 4, 20, 4)];
 
 fn fields(signal: i32, code: i32) -> Fields {
@@ -83,7 +83,7 @@ fn bytes_of(info: &siginfo_t) -> [u8; SIZE] {
 
 fn info_of(bytes: &[u8; SIZE]) -> siginfo_t {
     let mut info = MaybeUninit::<siginfo_t>::uninit();
-    // SAFETY: the structure is plain data of this size, for which any bytes will do.
+    // SAFETY: the structure is plain data of this size, for which any bytes are valid.
     unsafe {
         info.as_mut_ptr().cast::<[u8; SIZE]>().write(*bytes);
         info.assume_init()
@@ -91,7 +91,7 @@ fn info_of(bytes: &[u8; SIZE]) -> siginfo_t {
 }
 
 impl Thread {
-    /// What the kernel tells of the signal that it has stopped for, in the program's own form, 128 bytes.
+    /// The kernel's description of the signal that it has stopped for, in the program's own form, 128 bytes.
     pub(crate) fn signal_info(&self, abi: Abi) -> Option<[u8; SIZE]> {
         let info = bytes_of(&self.pending_info()?);
         Some(match abi {

@@ -1,4 +1,4 @@
-//! The memory in the process that displaced instructions run from.
+//! The memory in the process from which displaced instructions run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,11 @@ use tracewire_jump_pad::relocate::SLOT_SIZE;
 
 use crate::ptrace::PAGE_SIZE;
 
-/// How far a slot may be from its site: what 32 bits reach, less the room for what an instruction refers to.
+/// The farthest that a slot may be from its site: the reach of 32 bits, less a margin for the operands of the
+/// instruction.
 pub(crate) const REACH: u64 = 0x7fff_0000;
 
-/// The pages that we have in the process, and what their slots are used for.
+/// The tracer's pages in the process, and the use of their slots.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     pages: Vec<u64>,
@@ -49,7 +50,7 @@ impl Slots {
         self.free.insert(slot);
     }
 
-    /// The site whose slot holds the address, and the offset into the slot.
+    /// The site whose slot contains the address, and the offset in the slot.
     pub(crate) fn site_of(&self, address: u64) -> Option<(u64, u64)> {
         let slot = address & !(SLOT_SIZE as u64 - 1);
         self.used.get(&slot).map(|site| (*site, address - slot))

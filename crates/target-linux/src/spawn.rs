@@ -18,22 +18,22 @@ use crate::launch::Launch;
 use crate::ptrace::{Resume, Running, Status, Stopped, Tid};
 use crate::wait_queue::{self, wait_for};
 
-/// What a started program shares with us.
+/// What a started program shares with the tracer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Surroundings {
     /// Everything, as if a shell had started it.
     Ours,
-    /// Everything but the process group. It has the terminal, if we have it, with what that sends.
+    /// Everything except the process group. It gets the terminal, if we have it, with the terminal's signals.
     OwnGroup,
-    /// As [`Self::OwnGroup`], but it reads nothing from our standard input, and what it writes goes to our standard
-    /// error: the two are in use.
+    /// As [`Self::OwnGroup`], but it reads nothing from our standard input, and its output goes to our standard error:
+    /// both streams are in use.
     WithoutStreams,
 }
 
-/// Starts the program. It stands still at the entry of its new image.
+/// Starts the program. It is stopped at the entry of its new image.
 ///
-/// Arguments, environment, working directory and descriptors are as a shell would hand them on; signals are
-/// neither blocked nor is `SIGPIPE` ignored, whatever holds for us.
+/// Arguments, environment, working directory and descriptors are as a shell would pass them on. No signal is blocked
+/// and `SIGPIPE` is not ignored, even if they are for us.
 pub(crate) fn spawn(launch: &Launch) -> Result<Stopped, Error> {
     let (program, arguments, programs) = launch.command()?;
     let candidates = candidates(&program)?;
@@ -75,14 +75,14 @@ pub(crate) fn spawn(launch: &Launch) -> Result<Stopped, Error> {
     let running = match seized {
         Ok(running) => running,
         Err(error) => {
-            // Without the word the child ends by itself.
+            // Without the byte in the pipe the child ends by itself.
             drop(go_write);
             let _ = wait_for(child);
             return Err(Error::system("ptrace(PTRACE_SEIZE)", child, error));
         }
     };
     if launch.surroundings == Surroundings::OwnGroup {
-        // Here too, so that it has happened before the terminal is given away.
+        // The parent does it too, so that it has happened before the terminal is given away.
         let child = nix::unistd::Pid::from_raw(child);
         let _ = nix::unistd::setpgid(child, child);
         foreground::give(child.as_raw());
@@ -119,7 +119,7 @@ fn follow_to_exec(
             Status::Killed(signal, _) if started => {
                 return Err(Error::KilledEarly(program.to_owned(), signal));
             }
-            // A child of what comes before the program: it is none of ours.
+            // A child of the shell or wrapper: it is not traced.
             Status::Event(
                 libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
             ) => {
@@ -158,14 +158,14 @@ fn exec_error(program: &OsStr, error: Errno) -> Error {
     }
 }
 
-/// What the child does before it becomes the program.
+/// The work of the child before it executes the program.
 struct Before<'a> {
     surroundings: Surroundings,
     directory: Option<&'a CString>,
     randomized: bool,
 }
 
-/// The child's side: waits for the word, then becomes the program.
+/// The child's side: waits for the byte in the pipe, then executes the program.
 fn start(
     candidates: &[CString],
     argv: &[*const libc::c_char],
@@ -200,20 +200,20 @@ fn start(
             libc::_exit(127)
         }
         if !before.randomized {
-            // Where it is not allowed, addresses are random.
+            // If it is not permitted, addresses are random.
             let persona = libc::personality(0xffff_ffff);
             if persona != -1 {
                 libc::personality((persona | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong);
             }
         }
-        // The word never comes if the parent's end is closed, and that shows only if it is the last.
+        // If the parent's end is closed, no byte comes; the child notices only if no other descriptor of it is open.
         libc::close(go_write);
         let mut word = 0_u8;
         if libc::read(go_read, (&raw mut word).cast(), 1) == 1 {
             for candidate in candidates {
                 libc::execve(candidate.as_ptr(), argv.as_ptr(), environment.as_ptr());
                 let error = *libc::__errno_location();
-                // As the C library's execvp: go on looking, but remember what was found and refused.
+                // As in the C library's execvp: the search continues, and a refused file is remembered.
                 match error {
                     libc::ENOENT | libc::ENOTDIR => {}
                     libc::EACCES => answer = error,

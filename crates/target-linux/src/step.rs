@@ -1,4 +1,4 @@
-//! Getting a thread past the one instruction under a breakpoint, when a plain jump into a slot will not do.
+//! Moves a thread past the instruction under a breakpoint, when a jump into a slot is not enough.
 
 use libc::{siginfo_t, user_regs_struct};
 
@@ -26,9 +26,9 @@ const SAVED_RIP: u64 = 8 + 8 + 24 + 16 * 8;
 impl Tracee {
     /// How a thread is to be stepped.
     ///
-    /// When a step ends while the thread blocks `SIGTRAP`, the kernel takes the program's handler for it away. So
-    /// the signal is unblocked for that long, and a system call, which might look at the mask or set it, is gone
-    /// through in a way that needs no signal.
+    /// When a step ends while the thread blocks `SIGTRAP`, the kernel removes the program's handler for it. So the
+    /// signal is unblocked for the step. A system call might read or set the mask, so it is passed in a way that needs
+    /// no signal.
     pub(crate) fn way_to_step(&mut self, id: Tid) -> Resume {
         const CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
         let Some(thread) = self.threads.get_mut(id) else {
@@ -61,7 +61,7 @@ impl Tracee {
         Resume::Step
     }
 
-    /// Executes the instruction in place, while nobody else executes anything that could come by.
+    /// Executes the instruction in place, while no other thread can reach it.
     pub(crate) fn step_in_place(&mut self, id: Tid, site: u64) -> Result<(), Error> {
         self.stop_all()?;
         let Some(stopped) = self.threads.stopped(id) else {
@@ -73,7 +73,7 @@ impl Tracee {
         let uncovered = self.memory.uncover(site);
         let ran = self.go_to_trap(id, Resume::Step);
         if ran == Ran::Late {
-            // Whoever it waits for may be one of the others: they run as well, past a breakpoint that is out.
+            // It may wait for one of the other threads: they run as well, with the breakpoint removed.
             let mask = mask.ok();
             if let Some(thread) = self.threads.get_mut(id) {
                 thread.in_place = Some(site);
@@ -93,7 +93,7 @@ impl Tracee {
         let mut told = None;
         if let (Some(stopped), Ok(mask)) = (self.threads.stopped(id), mask) {
             let _ = stopped.set_signal_mask(mask);
-            // A trap that the instruction means to make is the program's.
+            // A trap that the instruction makes itself is the program's.
             told = stopped.signal_info().ok().filter(|info| {
                 ran == Ran::Through && (stepping || triggered || info.si_code == libc::SI_KERNEL)
             });
@@ -111,7 +111,7 @@ impl Tracee {
         self.go_on_stopped(id)
     }
 
-    /// A thread has stopped that took its time to execute an instruction in its place: the breakpoint is put back.
+    /// A thread that took long to execute an instruction in place has stopped: inserts the breakpoint again.
     pub(crate) fn leave_place(&mut self, id: Tid, site: u64) {
         if self.breakpoints.has(site) && !self.threads.any_in_place(site) {
             let _ = self.memory.cover_once(site, INT3);
@@ -129,13 +129,13 @@ impl Tracee {
             .registers()
             .is_none_or(|registers| registers.rip != site);
         if !executed {
-            // It has been told of, and is yet to be executed.
+            // It has been reported, and has not been executed yet.
             thread.at = Some(site);
         }
     }
 
-    /// Steps a thread out of a slot, so that it can get a signal; its registers afterwards. A fault of the
-    /// instruction is undone: after the signal it will be met again. `None` if the thread is gone.
+    /// Steps a thread out of a slot, so that it can get a signal. Returns its registers afterwards. A fault of the
+    /// instruction is undone: it happens again after the signal. `None` if the thread has ended.
     pub(crate) fn step_out(
         &mut self,
         id: Tid,
@@ -164,7 +164,7 @@ impl Tracee {
                 .filter(|(found, _)| *found == site)
                 .map(|(_, place)| place);
             if ran == Ran::Late {
-                // It comes by the breakpoint once more, after its signal.
+                // It reaches the breakpoint once more, after its signal.
                 undo(place.unwrap_or(Place::At(after.rip)), site, &mut after);
                 self.threads.get_mut(id)?.repeated = Some((site, after.rsp));
                 break;
@@ -200,8 +200,8 @@ impl Tracee {
         Some(after)
     }
 
-    /// A system call made from a slot is interrupted by a signal. Whether it will be made again, and so come by
-    /// its breakpoint once more, is the kernel's to decide: it shows in what the handler will return to.
+    /// A system call made from a slot is interrupted by a signal. The kernel decides whether the call is made again,
+    /// and so reaches its breakpoint again. The address to which the handler will return shows it.
     pub(crate) fn interrupt_system_call(
         &mut self,
         id: Tid,
@@ -209,7 +209,7 @@ impl Tracee {
         site: u64,
         registers: user_regs_struct,
     ) -> Result<(), Error> {
-        /// The range of the kernel's results that ask for a restart.
+        /// The range of results with which the kernel requests a restart.
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
         if let Some(stopped) = self.threads.stopped(id) {
             let _ = stopped.set_signal_info(&info);
@@ -222,7 +222,7 @@ impl Tracee {
         };
         thread.go_on(Resume::Step, info.si_signo);
         let Ok((status, _)) = self.answer_of(id) else {
-            // It is gone, or tells of itself later.
+            // It has ended, or reports later.
             return Ok(());
         };
         self.note(id, status);
@@ -238,7 +238,7 @@ impl Tracee {
         };
         if status == Status::Signal(libc::SIGTRAP) {
             let restarts = if after.rip == site.wrapping_add(1) {
-                // No handler: it has already come by again.
+                // No handler: it has already reached the breakpoint again.
                 true
             } else {
                 self.memory.read_u64(after.rdx.wrapping_add(SAVED_RIP)) == Some(site)
@@ -264,7 +264,7 @@ impl Tracee {
         self.go_on(id, 0)
     }
 
-    /// Lets a stopped thread go on with a signal or 0, past the breakpoint at which it stands.
+    /// Resumes a stopped thread with a signal or 0, past the breakpoint that it is at.
     pub(crate) fn go_on(&mut self, id: Tid, signal: i32) -> Result<(), Error> {
         if self.threads.get(id).is_none_or(|thread| thread.held) {
             return Ok(());
@@ -297,10 +297,10 @@ impl Tracee {
                 }
                 None => self.fast.past(site).unwrap_or(site),
             };
-            // A thread that is gone tells of it by its exit.
+            // A thread that has ended is reported by its exit.
             let _ = stopped.set_instruction_pointer(target);
         }
-        // Where there is no breakpoint any more, it passes now. When it comes again, with a new one there, that is a hit.
+        // If there is no breakpoint any more, it passes now. A later arrival at a new breakpoint is a hit.
         if signal == 0
             && let Some((site, _)) = thread.repeated
             && !self.breakpoints.has(site)
@@ -312,7 +312,7 @@ impl Tracee {
             thread.repeated = None;
         }
         if std::mem::take(&mut thread.rejoin_group_stop) {
-            // It stops before it executes anything, and then says whether the group stop is still on.
+            // It stops before it executes anything, and then reports whether the group stop is still on.
             thread.interrupt_next();
             thread.go_on(Resume::Continue, signal);
             return Ok(());
@@ -332,7 +332,7 @@ impl Tracee {
         };
         if let Some(thread) = self.threads.get_mut(id) {
             if thread.stop_wanted {
-                // Whatever it has stopped for has answered the request.
+                // Its stop, for any reason, has answered the request.
                 thread.interrupt_next();
             }
             self.follower.wake(id, || thread.go_on(how, signal));
@@ -340,7 +340,7 @@ impl Tracee {
         Ok(())
     }
 
-    /// After threads were stopped in the middle of a run: those that have nothing to tell go on.
+    /// After threads were stopped during a run: resumes those with nothing to report.
     pub(crate) fn go_on_stopped(&mut self, but: Tid) -> Result<(), Error> {
         let stopped: Vec<Tid> = self
             .threads

@@ -1,4 +1,4 @@
-//! Stops all threads of a process, and says what each stop means.
+//! Stops all threads of a process, and interprets each stop.
 
 use nix::errno::Errno;
 
@@ -14,28 +14,28 @@ use crate::wait_limit::{Ran, STOP_LIMIT, WaitLimit, wait_within};
 use crate::wait_queue;
 use tracewire_fail_point::fail_point;
 
-/// What `si_code` is in the stop of a thread that is about to end.
+/// The `si_code` in the stop of a thread that is about to end.
 const EXIT_STOP: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
 
 impl Tracee {
-    /// Stops every thread. A thread that waits in vfork stays there, one that is about to end is left to it, and one that
-    /// sleeps in the kernel and cannot be stopped there is left asleep: none of them executes anything of the program.
+    /// Stops every thread. A thread that waits in vfork, one that is about to end, and one that sleeps in the kernel
+    /// and cannot be stopped there are left as they are: none of them executes anything of the program.
     pub(crate) fn stop_all(&mut self) -> Result<(), Error> {
         self.threads.interrupt();
         self.wait_until_all_stopped()
     }
 
-    /// Waits until every thread has stopped; all have been asked to.
+    /// Waits until every thread has stopped; all were asked to.
     pub(crate) fn wait_until_all_stopped(&mut self) -> Result<(), Error> {
-        // Whoever tells something is heard: a thread that becomes another program is stopped only once the others
-        // are gone, and those are gone only once their end has been heard.
+        // Every report is taken: a thread that calls exec is stopped only once the others have ended, and they have
+        // ended only once they are reaped.
         while self.threads.any_can_be_stopped() {
             fail_point!("halt/waiting");
             match self.wait_while_awake() {
                 Ok(Some((id, status))) if self.claims(id) => self.note_stop(id, status),
                 Ok(Some((id, status))) => wait_queue::keep(id, status),
                 Ok(None) => self.threads.leave_asleep(),
-                // A signal of ours does not end the wait.
+                // A signal to the tracer does not end the wait.
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECHILD) => self.forget_threads(Thread::can_be_stopped),
                 Err(error) => return Err(Error::system("waitpid", self.threads.process(), error)),
@@ -44,7 +44,7 @@ impl Tracee {
         Ok(())
     }
 
-    /// Takes note of what a wait tells while all threads are to stop.
+    /// Notes the report of a wait while all threads are to stop.
     pub(crate) fn note_stop(&mut self, id: Tid, status: Status) {
         self.note(id, status);
         let how = self.way_out_of_call(id);
@@ -54,13 +54,13 @@ impl Tracee {
             && !thread.waits_for_vfork()
             && thread.stopped().is_some()
         {
-            // In the middle of a system call: on to its end, where registers are its own.
+            // In the middle of a system call: runs it to the end, where it has its own registers.
             thread.interrupt_next();
             thread.go_on(how, 0);
         }
     }
 
-    /// Takes note of what a wait tells of a known thread. What cannot wait is done; what can is left pending.
+    /// Notes the report of a wait for a known thread. Urgent work is done now; the rest is left pending.
     pub(crate) fn note(&mut self, id: Tid, status: Status) {
         let in_place = self
             .threads
@@ -134,12 +134,12 @@ impl Tracee {
                         .stopped()
                         .and_then(|stopped| stopped.signal_info().ok());
                     match info {
-                        // Killed meanwhile by an exec or an exit, it stands at its end already.
+                        // Killed meanwhile by an exec or an exit, it is already stopped at its end.
                         Some(info) if info.si_code == EXIT_STOP => {
                             thread.exiting = true;
                             thread.go_on(Resume::Continue, 0);
                         }
-                        // A thread that is gone tells of its end next.
+                        // A thread that has ended is reported next.
                         info => {
                             if info.is_some_and(|info| thread.was_sent(&info)) {
                                 thread.signal = SignalReport::Granted;
@@ -191,7 +191,7 @@ impl Tracee {
         }
     }
 
-    /// How a thread gets from the middle of a system call to its end.
+    /// How a thread is resumed to get from the middle of a system call to its end.
     pub(crate) fn way_out_of_call(&self, id: Tid) -> Resume {
         let asked = self
             .threads
@@ -204,7 +204,7 @@ impl Tracee {
         }
     }
 
-    /// Waits for what any thread tells; `None` where all that are to stop sleep, and have done so for some time.
+    /// Waits for a report of any thread; `None` where all that are to stop have slept for some time.
     pub(crate) fn wait_while_awake(&self) -> Result<Option<(Tid, Status)>, Errno> {
         let mut wait_limit = WaitLimit::new(STOP_LIMIT);
         loop {
@@ -224,7 +224,7 @@ impl Tracee {
         }
     }
 
-    /// Waits for a thread that was let go alone. One that takes too long is stopped where it is.
+    /// Waits for a thread that runs alone. One that takes too long is stopped where it is.
     pub(crate) fn answer_of(&mut self, id: Tid) -> Result<(Status, bool), Ran> {
         let gone = |process: &mut Self| {
             process.forget_threads(|other| other.id == id);
@@ -254,7 +254,7 @@ impl Tracee {
         }
     }
 
-    /// Lets a thread go until it traps.
+    /// Resumes a thread until it traps.
     pub(crate) fn go_to_trap(&mut self, id: Tid, how: Resume) -> Ran {
         loop {
             let Some(thread) = self.threads.get_mut(id) else {
@@ -300,8 +300,8 @@ impl Tracee {
     }
 }
 
-/// Some system calls fail with `EINTR` when the thread is merely stopped (signal(7) lists them). Where no signal
-/// is the reason, the call is started again, so that the program does not notice us.
+/// Some system calls fail with `EINTR` after a mere stop (signal(7) lists them). If no signal is the reason, the call
+/// is started again, so that the program does not notice the tracer.
 fn undo_interruption(abi: Abi, stopped: &Stopped) {
     /// The same of i386: `epoll_wait`, `epoll_pwait`, `epoll_pwait2`, `rt_sigtimedwait` in its two forms, `io_getevents`,
     /// `semtimedop_time64`, `msgrcv`, and `ipc`, which has the older ones; `read`, `write`, `readv`, `writev`, `socketcall`,

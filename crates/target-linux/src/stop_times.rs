@@ -1,4 +1,4 @@
-//! How long threads are stopped by us.
+//! How long the tracer stops threads.
 //!
 //! The times belong to the tracing thread, as its tracees do.
 
@@ -12,7 +12,7 @@ thread_local! {
 /// How many classes there are for each doubling of the time.
 const CLASSES: u64 = 8;
 
-/// How long threads were stopped, one stop at a time.
+/// A histogram of the times for which threads were stopped, one for each stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StopTimes {
     /// How many stops took about so long: class `8 * log2 + the next three bits` of the nanoseconds.
@@ -50,13 +50,13 @@ impl StopTimes {
         self.longest = self.longest.max(others.longest);
     }
 
-    /// How many stops there were.
+    /// The number of stops.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
 
-    /// How long half of them took at most, to an eighth.
+    /// The median time, to an eighth.
     #[must_use]
     pub fn median(&self) -> Duration {
         let half = self.count().div_ceil(2);
@@ -69,7 +69,7 @@ impl StopTimes {
         Duration::from_nanos(class.map_or(0, end_of)).min(self.longest)
     }
 
-    /// How long the longest one took.
+    /// The longest time.
     #[must_use]
     pub const fn longest(&self) -> Duration {
         self.longest
@@ -92,12 +92,12 @@ fn end_of(class: usize) -> u64 {
     u64::try_from(end).unwrap_or(u64::MAX)
 }
 
-/// A thread that was stopped at this moment goes on now.
+/// A thread that was stopped at this moment is now resumed.
 pub(crate) fn note(since: Instant) {
     TIMES.with_borrow_mut(|times| times.note(since.elapsed()));
 }
 
-/// How long threads were stopped that the calling thread has traced, since this was asked last.
+/// Takes the stop times of the threads that the calling thread has traced, since the last call.
 #[must_use]
 pub fn take_stop_times() -> StopTimes {
     TIMES.take()

@@ -1,4 +1,4 @@
-//! A thread at a tracepoint, as the experiment sees it. Whatever is not asked for is not read.
+//! A thread at a tracepoint, as the experiment sees it. Nothing is read before it is requested.
 
 use std::cell::OnceCell;
 
@@ -20,8 +20,8 @@ use crate::thread::CpuSource;
 pub struct Settings {
     /// The registers of a register block.
     pub registers: X86Registers,
-    /// Whether a thread is woken after a hit on the cpu that the tracer runs on. A hit then costs a fraction.
-    /// The thread's cpu affinity is narrowed for that while it stands still, and is as before when it runs on.
+    /// Whether a thread is woken after a hit on the cpu that the tracer runs on. A hit then costs a fraction. The
+    /// thread's cpu affinity is narrowed for that while it is stopped, and is as before when it runs.
     pub follow_cpu: bool,
 }
 
@@ -35,19 +35,19 @@ impl Default for Settings {
     }
 }
 
-/// The registers that are collected, the way to find any other, and room for what is read.
+/// The registers that are collected, the layout of all others, and a buffer for what is read.
 #[derive(Debug)]
 pub(crate) struct Collecting {
     settings: Settings,
     /// The set of the register block.
     block: RegisterPlan,
-    /// Every register there is.
+    /// Every register of the machine.
     all: RegisterPlan,
     /// The last thread's extended state.
     state: Vec<u8>,
     /// The last register block.
     bytes: Vec<u8>,
-    /// Whether the last thread was asked for its cpu: then the next one's is read along with its memory.
+    /// Whether the cpu of the last thread was requested: then the next one's is read along with its memory.
     cpu_asked: bool,
     clock: Clock,
 }
@@ -76,7 +76,7 @@ impl Collecting {
         self.block = RegisterPlan::new(abi, set);
     }
 
-    /// The program is of this width now.
+    /// Adapts to the program's word size.
     pub(crate) fn fit(&mut self, abi: Abi) {
         self.block = RegisterPlan::new(abi, self.settings.registers);
         self.all = RegisterPlan::new(abi, X86Registers::Avx512);
@@ -90,7 +90,7 @@ impl Collecting {
 
 pub(crate) struct HitThread<'a> {
     thread: &'a Stopped,
-    /// With `rip` as the program knows it.
+    /// With `rip` as the program sees it.
     registers: user_regs_struct,
     memory: &'a mut Memory,
     collecting: &'a mut Collecting,
@@ -103,7 +103,7 @@ pub(crate) struct HitThread<'a> {
     state_read: bool,
 }
 
-/// What the kernel writes for the cpu of a thread that has not run yet.
+/// The value that the kernel writes for the cpu of a thread that has not run yet.
 const NO_CPU: u32 = u32::MAX;
 
 impl<'a> HitThread<'a> {
@@ -130,7 +130,7 @@ impl<'a> HitThread<'a> {
         }
     }
 
-    /// When it stopped.
+    /// The time when it stopped, in nanoseconds.
     fn nanoseconds(&self) -> u64 {
         *self.time.get_or_init(|| self.collecting.clock.now())
     }

@@ -5,7 +5,7 @@ use crate::debugger::CaughtCalls;
 use crate::thread::{AtCall, Pending, Phase, Thread};
 use crate::trace_me::is_trace_me;
 
-/// The results by which the kernel says to itself that a call is to be made again.
+/// The results inside the kernel that mean that a call is to be made again.
 const RESTARTS: std::ops::RangeInclusive<i32> = -516..=-512;
 
 impl Thread {
@@ -16,7 +16,7 @@ impl Thread {
         may_ask_to_be_traced: bool,
         caught: Option<&CaughtCalls>,
     ) {
-        // `restart_syscall`, by which the kernel makes some of them again.
+        // `restart_syscall`, by which the kernel restarts some of them.
         let restart = match abi {
             Abi::Bits64 => 219,
             Abi::Bits32 => 0,
@@ -42,7 +42,7 @@ impl Thread {
                 .restarts_call
                 .take()
                 .is_some_and(|before| before == number || restart == number);
-        // It was taken out of the call by a request of ours to stop, and will make it again at once: nothing to tell.
+        // The tracer's request to stop interrupted the call, which is made again at once: nothing to report.
         let result = registers.rax as i32;
         if leaves
             && !stepped

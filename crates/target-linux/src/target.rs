@@ -1,4 +1,4 @@
-//! What an experiment and a debugger put into a process.
+//! The changes of an experiment and a debugger to a process.
 
 use std::rc::Rc;
 
@@ -59,7 +59,7 @@ impl Target for Process {
             return Err(refuse("the process has ended"));
         }
         self.look_out(written(address, length))?;
-        // No more than the debug registers have room for.
+        // At most as much as the debug registers can watch.
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         if self.tracee.memory.read(address.0, &mut bytes) < bytes.len() {
             self.look_out_no_more(written(address, length));
@@ -126,20 +126,20 @@ impl PadTarget for Process {
 }
 
 impl Process {
-    /// What puts something into the memory.
+    /// The value that changes the memory.
     pub(crate) fn patcher(&mut self) -> Patcher<'_> {
         Patcher {
             tracee: &mut self.tracee,
         }
     }
 
-    /// Puts a jump in that leads to code of ours. Then the displaced instructions are executed.
+    /// Inserts a jump to code of the tracer. After that code the displaced instructions are executed.
     ///
     /// A tracepoint that is there is replaced. [`Target::remove`](tracewire_experiment::Target::remove) takes it out.
     ///
     /// # Errors
-    /// When there can be no jump, with the reason; then a [`Target::insert`](tracewire_experiment::Target::insert) may
-    /// still do.
+    /// When no jump is possible, with the reason; a [`Target::insert`](tracewire_experiment::Target::insert) may still
+    /// succeed then.
     pub fn insert_code(
         &mut self,
         address: Address,
@@ -174,7 +174,7 @@ impl Process {
             .ok_or_else(|| refuse("it was not put in".to_owned()))
     }
 
-    /// What the tracepoint at an address is served by; `None` where there is none.
+    /// How the tracepoint at an address is served; `None` where there is none.
     #[must_use]
     pub fn mechanism(&self, address: Address) -> Option<Mechanism> {
         if let Some(way) = self.tracee.fast.way_of(address.0)
@@ -189,22 +189,22 @@ impl Process {
             .map(|_| Mechanism::Trap)
     }
 
-    /// Has the process map memory that we map too, zeroes, of this size, rounded up to whole pages. It stays with the
-    /// program until [`detach`](Self::detach), or for good if some thread may still come back to a pad then.
+    /// Makes the process map zeroed memory of this size, rounded up to whole pages, which the tracer maps too. It stays
+    /// in the program until [`detach`](Self::detach), or for good if some thread may still return to a pad then.
     ///
     /// # Errors
-    /// Why the process cannot be had to, in words for the user.
+    /// Why the process cannot map it, as a message for the user.
     pub fn share_memory_of(&mut self, size: u64) -> Result<SharedMemory, String> {
         self.patcher().share_memory_partly(size, size)
     }
 
-    /// Finds room for a copy of the instruction at a site that a debugger is to make; `None` where a copy of ours is to be
-    /// preferred, or there is no room. All threads are stopped.
+    /// Finds space for a copy of the instruction at a site that a debugger is to make. `None` where our own copy is
+    /// preferred, or there is no space. All threads are stopped.
     pub fn room_for_copy(&mut self, site: Address) -> Option<Address> {
         self.patcher().room_for_copy(site.0).map(Address)
     }
 
-    /// The debugger has made the copy, of so many bytes; `None` if it could not.
+    /// The debugger has made a copy of this length; `None` if it could not.
     pub fn copy_is_made(&mut self, site: Address, length: Option<u64>) {
         self.tracee.fast.note_copy(site.0, length);
     }
@@ -224,26 +224,26 @@ impl Process {
         Ok(())
     }
 
-    /// Follows a resolver no longer.
+    /// Stops following a resolver.
     pub fn leave_resolver(&mut self, resolver: Address) {
         if self.tracee.program.indirect.leave(resolver.0) {
-            // Memory that is gone needs no byte back.
+            // Memory that is unmapped needs no byte restored.
             let _ = self
                 .patcher()
                 .remove_breakpoint(resolver.0, Purpose::Resolver);
         }
     }
 
-    /// Follows no resolver in a range of addresses, whose module is gone, nor calls from there.
+    /// Forgets the resolvers, and the calls from there, in a range of addresses whose module is unmapped.
     pub fn forget_resolvers(&mut self, from: Address, to: Address) {
         for address in self.tracee.program.indirect.forget(from.0..to.0) {
-            // Memory that is gone needs no byte back.
+            // Memory that is unmapped needs no byte restored.
             let _ = self.patcher().remove_breakpoint(address, Purpose::Resolver);
         }
     }
 
-    /// Takes note of a thread that an event has reported at a resolver or behind its call: the resolver's address and that
-    /// of the implementation, once it is known.
+    /// Notes a thread that an event has reported at a resolver or after its call. Returns the addresses of the resolver
+    /// and of the implementation, once that is known.
     pub fn resolver_reached(&mut self, thread: ThreadId) -> Option<(Address, Address)> {
         let id = thread.0.cast_signed();
         let registers = self.tracee.threads.registers(id)?;

@@ -1,4 +1,4 @@
-//! What is known of each traced thread.
+//! The state of each traced thread.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -16,69 +16,69 @@ use crate::stop_times;
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) id: Tid,
-    /// The process it belongs to. One other than the traced one shares its memory (a child of vfork).
+    /// Its process. One other than the traced one shares its memory (a child of vfork).
     pub(crate) process: Tid,
     pub(crate) state: State,
-    /// Since when it is stopped.
+    /// When it stopped.
     pub(crate) stopped_since: Option<Instant>,
-    /// In what way it has stopped last.
+    /// The kind of its last stop.
     pub(crate) phase: Phase,
-    /// What it has stopped for and nobody has acted upon yet.
+    /// The reason of its stop, until it is handled.
     pub(crate) pending: Option<Pending>,
-    /// The address of a breakpoint at which it stands, its arrival there already told. The kernel's `rip` may
-    /// differ; the thread goes on with the displaced instruction.
+    /// The address of the breakpoint that it is at and that has been reported. The kernel's `rip` may differ; the
+    /// thread goes on with the displaced instruction.
     pub(crate) at: Option<u64>,
-    /// It executes one instruction at a time, for a while-stepping.
+    /// It executes single steps, for a `while-stepping`.
     pub(crate) stepping: bool,
-    /// Where it was when the step under way began.
+    /// Its address when the current step began.
     pub(crate) stepped_from: u64,
-    /// Its signal mask, while a step has it without `SIGTRAP`.
+    /// Its signal mask, while it is stepped without `SIGTRAP` in it.
     pub(crate) lent_mask: Option<u64>,
-    /// The step under way is over a system call, and ends where that is left.
+    /// The current step is over a system call, and ends where the call is left.
     pub(crate) steps_call: bool,
-    /// It will come by a breakpoint once more without having got past it, with this stack pointer.
+    /// It will reach a breakpoint again without having passed it: the breakpoint and the stack pointer.
     pub(crate) repeated: Option<(u64, u64)>,
-    /// A debugger wants it to stand while others run.
+    /// A debugger keeps it stopped while others run.
     pub(crate) held: bool,
-    /// A debugger has it step, while it is within these addresses; an empty range is one step.
+    /// A debugger steps it while it is within these addresses; an empty range is one step.
     pub(crate) debug_step: Option<Range<u64>>,
-    /// What the debugger knows of the pending signal.
+    /// The state of the pending signal for the debugger.
     pub(crate) signal: SignalReport,
-    /// Signals that it was sent for the debugger, which need not be told of them when they come.
+    /// Signals that were sent to it for the debugger, which are not reported to the debugger when they arrive.
     pub(crate) sent: Vec<i32>,
-    /// A group stop was left to do something; it must be taken up again.
+    /// It was taken out of a group stop, which it must join again.
     pub(crate) rejoin_group_stop: bool,
-    /// It waits in vfork until this child has ended or become another program; nothing stops it there.
+    /// It waits in vfork until this child has ended or called exec; it cannot be stopped there.
     pub(crate) in_vfork: Option<Tid>,
-    /// Up to which change its debug registers are what they should be; 0 while they are empty.
+    /// The generation of the watches in its debug registers; 0 while they are empty.
     pub(crate) armed: u64,
-    /// What its debug registers have stopped it for, until a debugger is told.
+    /// The cause of a stop by its debug registers, until it is reported to a debugger.
     pub(crate) triggered: Option<StopCause>,
-    /// The memory that tracepoints watch and that it has written to, until they are told.
+    /// The watched memory that it has written to, until it is reported.
     pub(crate) written: Vec<(Address, u64)>,
-    /// They were told, and the trap that its debug registers have made is still to be dealt with.
+    /// The writes were reported, and the trap of the debug registers is still to be handled.
     pub(crate) has_told_writes: bool,
-    /// It was asked to stop, and has not done so for that alone: the request is still on.
+    /// It was asked to stop, and has not stopped for that request yet.
     pub(crate) interrupt_due: Cell<bool>,
-    /// The system call that it was taken out of, unnoticed, and will enter again.
+    /// The system call that it was taken out of, unnoticed, and that it will enter again.
     pub(crate) restarts_call: Option<u32>,
-    /// The system call in the middle of which it had news, and which it has left since: a debugger may want to know of that
-    /// when it lets the thread go on.
+    /// The system call that it was in when it had something to report, and that it has left since. A debugger may catch
+    /// its return when it resumes the thread.
     pub(crate) left_call: Option<u32>,
-    /// It sleeps in the kernel and has not answered a request to stop, which is still on: it stops before it executes
-    /// anything of the program.
+    /// It sleeps in the kernel and has not answered a request to stop, which is still pending: it stops before it
+    /// executes anything of the program.
     pub(crate) asleep: bool,
     /// It executes the instruction at this address in its place, with its breakpoint out, and takes its time.
     pub(crate) in_place: Option<u64>,
-    /// What to give back to it at its next stop: it has not come back from a system call for us.
+    /// The registers to restore at its next stop: it has not returned from a remote system call.
     pub(crate) lent_registers: Option<Box<libc::user_regs_struct>>,
     /// It is about to end; no stop is to be expected.
     pub(crate) exiting: bool,
-    /// What has become of it and nobody has been told.
+    /// An end or a change of it that has not been reported yet.
     pub(crate) news: Option<News>,
-    /// A debugger has asked for it to stop while others run.
+    /// A debugger has requested that it stops while others run.
     pub(crate) stop_wanted: bool,
-    /// Since it last ran, it has been asked for a fault that it has run into and not told of.
+    /// Since it last ran, an unreported fault of it has been looked for.
     pub(crate) surfaced: bool,
     pub(crate) cpu: CpuSource,
 }
@@ -90,33 +90,33 @@ pub(crate) enum State {
     Stopped(Stopped),
 }
 
-/// In what way a thread has stopped, as far as that says what can be done with it.
+/// The kind of stop that a thread is in, which decides what can be done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Between two instructions, or nothing more is known.
     Plain,
-    /// Where a signal can be given to it as it goes on.
+    /// It can be resumed with a signal.
     TakesSignal,
     /// Where it enters a system call.
     EntersCall,
-    /// In the middle of a system call, where not all its registers are its own.
+    /// In the middle of a system call, where some registers are not its own.
     InCall,
-    /// It takes part in a group stop.
+    /// It is in a group stop.
     GroupStop,
 }
 
-/// What a debugger knows of the signal that a thread is about to get.
+/// Whether the signal that a thread is about to get has been reported to a debugger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SignalReport {
     /// Nothing.
     New,
     /// It was reported.
     Reported,
-    /// The debugger has said that the program is to have it.
+    /// The debugger has decided that the program gets it.
     Granted,
 }
 
-/// What becomes of threads that a debugger may want to know of.
+/// Changes of threads that may be reported to a debugger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum News {
     /// It has become another program.
@@ -131,14 +131,14 @@ pub(crate) enum News {
     Created,
 }
 
-/// What a thread has stopped for.
+/// The reason of a stop.
 #[derive(Debug)]
 pub(crate) enum Pending {
     /// A step over a system call is done.
     Stepped,
-    /// It enters the system call by which it asks to be traced by its parent.
+    /// It enters the system call with which it requests to be traced by its parent.
     TraceMe,
-    /// It enters or leaves a system call that a debugger wants to know of.
+    /// It enters or leaves a system call that a debugger catches.
     Call(AtCall),
     /// A signal that it is to get. A breakpoint's trap is one of them.
     Signal(libc::siginfo_t),
@@ -194,7 +194,7 @@ impl Thread {
         }
     }
 
-    /// Whether the signal is one that it was sent for the debugger, who knows of it.
+    /// Whether the signal was sent for the debugger, which then knows of it.
     pub(crate) fn was_sent(&mut self, info: &libc::siginfo_t) -> bool {
         // SAFETY: a signal that was sent names its sender; it is plain data in any case.
         let ours = info.si_code == libc::SI_TKILL
@@ -216,12 +216,12 @@ impl Thread {
         }
     }
 
-    /// Its registers, if it is stopped and not gone.
+    /// Its registers, if it is stopped and has not ended.
     pub(crate) fn registers(&self) -> Option<libc::user_regs_struct> {
         self.stopped()?.registers().ok()
     }
 
-    /// Whether it has stopped for something that nobody has acted upon.
+    /// Whether it has a stop or news that is not handled yet.
     pub(crate) fn has_something_to_tell(&self) -> bool {
         self.news.is_some()
             || self.pending.is_some()
@@ -229,17 +229,17 @@ impl Thread {
             || !self.written.is_empty()
     }
 
-    /// Whether its debug registers have made the trap that it stands for.
+    /// Whether its debug registers have made the trap that it is stopped for.
     pub(crate) const fn is_triggered(&self) -> bool {
         self.triggered.is_some() || !self.written.is_empty() || self.has_told_writes
     }
 
-    /// Whether it stands where it would begin to wait for its child, which nobody has been told of.
+    /// Whether it is stopped where it begins to wait for its child, which has not been reported yet.
     pub(crate) fn waits_for_vfork(&self) -> bool {
         self.in_vfork.is_some() && matches!(self.news, Some(News::Vforked(_)))
     }
 
-    /// Whether it executes one instruction at a time, for whatever reason.
+    /// Whether it executes single steps, for any reason.
     pub(crate) fn steps(&self) -> bool {
         self.stepping || self.debug_step.is_some()
     }
@@ -252,7 +252,7 @@ impl Thread {
             && !self.asleep
     }
 
-    /// Notes that a wait has told of a stop.
+    /// Notes that a wait has reported a stop.
     pub(crate) fn has_stopped(&mut self) {
         self.phase = Phase::Plain;
         self.surfaced = false;
@@ -276,7 +276,7 @@ impl Thread {
         }
     }
 
-    /// Lets it go on, if it stands.
+    /// Resumes it, if it is stopped.
     pub(crate) fn go_on(&mut self, how: Resume, signal: i32) {
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         if let State::Stopped(stopped) = state {
@@ -288,7 +288,7 @@ impl Thread {
         }
     }
 
-    /// Makes it stop, when it goes on, before it executes anything.
+    /// Makes it stop, when it is resumed, before it executes anything.
     pub(crate) fn interrupt_next(&self) {
         if let State::Stopped(stopped) = &self.state {
             self.interrupt_due.set(true);
@@ -328,7 +328,7 @@ impl CpuSource {
         self.rseq
     }
 
-    /// The cpu by the kernel's own record; 0 if the thread is gone.
+    /// The cpu by the kernel's own record; 0 if the thread has ended.
     pub(crate) fn recorded(&mut self, thread: Tid) -> u32 {
         if self.stat.is_none() {
             self.stat = File::open(format!("/proc/{thread}/task/{thread}/stat")).ok();
@@ -344,7 +344,7 @@ impl CpuSource {
 
 /// The field `processor` of a stat line.
 fn processor(line: &[u8]) -> Option<u32> {
-    // The second field is a name in parentheses, which may hold anything.
+    // The second field is a name in parentheses, which can contain any byte.
     let end = line.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(line.get(end + 1..)?).ok()?;
     // It is the 39th field, and the rest starts with the third.

@@ -1,12 +1,13 @@
 //! Where thread-local variables are.
 //!
-//! The C library says how it keeps them, in constants made for `libthread_db` (`_thread_db_…`, `nptl_db/structs.def`):
-//! so this is exact for every glibc that has them, and no library has to be loaded by us. A thread's pointer leads to its
-//! table of blocks, one a module; the table says for which generation of modules it holds. A block that is not there yet, or
-//! is from another time, may still have its fixed place below the thread pointer, where the program's own and those of the
-//! libraries that were there at the start are.
+//! The C library describes how it keeps them in constants for `libthread_db` (`_thread_db_…`, `nptl_db/structs.def`).
+//! So this is exact for every glibc that has them, and no library has to be loaded. The thread pointer leads to the
+//! thread's table of blocks, one a module. The table has the generation of modules for which it is valid. A block that
+//! is missing or from another generation may still have its fixed place below the thread pointer: the program's own,
+//! and those of the libraries that were loaded at the start.
 //!
-//! A program without a dynamic linker has one block, whose place the ABI gives (ELF Handling For Thread-Local Storage, variant II).
+//! A program without a dynamic linker has one block, whose place the ABI gives (ELF Handling For Thread-Local Storage,
+//! variant II).
 
 use libc::user_regs_struct;
 use object::{Object, ObjectSymbol};
@@ -28,7 +29,7 @@ const MAX_FILE: u64 = 64 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadLocalError {
-    /// The thread is gone, or runs.
+    /// The thread has ended, or is running.
     #[error("thread {0} does not stand")]
     NoThread(ThreadId),
     /// The thread has not come so far.
@@ -172,7 +173,7 @@ impl<'p> ThreadLocal<'p> {
         }
         let fixed = || {
             let below = self.field(map, layout.map_offset)?;
-            // It was not given a place, or must not have one.
+            // It has no place, or may not have one.
             let none = [0, self.fitting(u64::MAX)];
             if none.contains(&below) {
                 Err(Error::NotAllocated)
@@ -247,7 +248,7 @@ impl<'p> ThreadLocal<'p> {
         .ok_or(unreadable)
     }
 
-    /// The layout, if the library that tells it is there.
+    /// The layout, if the library that describes it is loaded.
     fn layout(&self) -> Result<Layout, Error> {
         let modules = modules::all(self.dynamic_linker, self.memory, self.thread)
             .map_err(|_| Error::UnknownLibrary)?;
@@ -282,7 +283,7 @@ impl<'p> ThreadLocal<'p> {
         })
     }
 
-    /// What the library's constants say, and where in the dynamic linker's variables the lists of modules are.
+    /// The layout from the library's constants, and where in the dynamic linker's variables the lists of modules are.
     fn descriptors(&self, find: &dyn Fn(&str) -> Option<u64>) -> Option<(Layout, Field)> {
         let field = |name: &str| -> Option<Field> {
             let address = find(&format!("_thread_db_{name}"))?;

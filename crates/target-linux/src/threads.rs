@@ -16,17 +16,17 @@ use crate::thread::{News, State, Thread};
 pub(crate) struct Threads {
     process: Tid,
     all: BTreeMap<Tid, Thread>,
-    /// Threads that are no more, and nobody has been told.
+    /// Threads that have ended, until that is reported.
     gone: Vec<Tid>,
     /// Threads with something pending, to be looked at by the run.
     ready: VecDeque<Tid>,
-    /// What has ended that a debugger is told of, other than the process itself.
+    /// Ends that are reported to a debugger, except that of the process itself.
     endings: VecDeque<(Tid, Event)>,
     /// How the first thread has ended.
     first_end: Option<Status>,
     /// How the process has ended.
     pub(crate) ended: Option<Event>,
-    /// The kernel lets only the thread that has attached do anything.
+    /// The kernel lets only the thread that has attached trace.
     stays_on_its_thread: PhantomData<*const ()>,
 }
 
@@ -78,7 +78,7 @@ impl Threads {
         self.all.is_empty()
     }
 
-    /// The only thread, if there is one alone.
+    /// The only thread, if there is exactly one.
     pub(crate) fn only(&self) -> Option<Tid> {
         match self.all.len() {
             1 => self.all.keys().next().copied(),
@@ -94,7 +94,7 @@ impl Threads {
         self.all.remove(&id)
     }
 
-    /// Gives all threads out, to be let go.
+    /// Takes all threads, to be detached.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Thread> + use<> {
         std::mem::take(&mut self.all).into_values()
     }
@@ -107,7 +107,7 @@ impl Threads {
         gone
     }
 
-    /// The threads that are no more and that nobody has been told of until now.
+    /// The threads that have ended and have not been reported yet.
     pub(crate) fn take_gone(&mut self) -> Vec<Tid> {
         std::mem::take(&mut self.gone)
     }
@@ -133,7 +133,7 @@ impl Threads {
         self.ready.clear();
     }
 
-    /// Something of this process has ended that a debugger is to be told of.
+    /// Notes an end in this process that is to be reported to a debugger.
     pub(crate) fn note_ending(&mut self, process: Tid, how: Event) {
         self.endings.push_back((process, how));
     }
@@ -146,8 +146,8 @@ impl Threads {
         !self.endings.is_empty()
     }
 
-    /// A thread that has not ended: the leader if it can be. What is known by its number is read later, and the others may be
-    /// gone by then, a process that shares the memory before all.
+    /// A thread that has not ended: the leader if possible. Others may have ended before `/proc` is read by the number,
+    /// most likely those of a process that shares the memory.
     pub(crate) fn any(&self) -> Tid {
         let rank = |thread: &&Thread| (thread.id != self.process, thread.process != self.process);
         self.iter()
@@ -156,12 +156,12 @@ impl Threads {
             .map_or(self.process, |thread| thread.id)
     }
 
-    /// The process that a thread belongs to.
+    /// The process of a thread.
     pub(crate) fn process_of(&self, id: Tid) -> Tid {
         self.get(id).map_or(self.process, |thread| thread.process)
     }
 
-    /// What the kernel needs to touch a thread, if it is stopped.
+    /// The handle to access a thread, if it is stopped.
     pub(crate) fn stopped(&self, id: Tid) -> Option<&Stopped> {
         self.get(id)?.stopped()
     }
@@ -203,8 +203,8 @@ impl Threads {
             .any(|thread| maps::sleeping_at(thread.id).is_none_or(|at| range.contains(&at)))
     }
 
-    /// Leaves threads alone that sleep although they have been asked to stop. They stop before they execute anything of the
-    /// program, so that they are as good as stopped, but for their registers.
+    /// Leaves threads alone that sleep although they have been asked to stop. They stop before they execute anything of
+    /// the program, so they count as stopped, except that their registers cannot be read.
     pub(crate) fn leave_asleep(&mut self) {
         for thread in self.iter_mut() {
             if thread.can_be_stopped() && maps::sleeps(thread.id) {
@@ -232,7 +232,7 @@ impl Threads {
         }
     }
 
-    /// A thread has stopped because it is about to end, and goes on to its end.
+    /// A thread has stopped because it is about to end, and is resumed to its end.
     pub(crate) fn note_exit_stop(&mut self, id: Tid, is_debugged: bool) {
         if let Some(thread) = self.all.get_mut(&id) {
             thread.has_stopped();
@@ -241,7 +241,7 @@ impl Threads {
                 .registers()
                 .is_some_and(|registers| registers.orig_rax as i64 == libc::SYS_exit);
             if !by_itself {
-                // All end together, with a status of their own.
+                // All end together, with a common status.
                 self.first_end = None;
             } else if id == self.process && is_debugged {
                 // To a debugger the first thread has the last word, even where it ends before the others.
@@ -255,7 +255,7 @@ impl Threads {
         self.end_vfork(id);
     }
 
-    /// How a thread has ended of which a wait has told this.
+    /// How a thread has ended, for this wait status.
     pub(crate) fn end_of(&self, id: Tid, status: Status) -> Status {
         self.first_end
             .filter(|_| id == self.process)
@@ -267,17 +267,17 @@ impl Threads {
         self.iter().any(|thread| thread.in_place == Some(site))
     }
 
-    /// Whether a thread executes one instruction at a time, for whatever reason.
+    /// Whether a thread executes single steps, for any reason.
     pub(crate) fn steps(&self, id: Tid) -> bool {
         self.get(id).is_some_and(Thread::steps)
     }
 
-    /// Whether a thread has stopped for something that nobody has acted upon.
+    /// Whether a thread has a stop or news that is not handled yet.
     pub(crate) fn has_something_to_tell(&self, id: Tid) -> bool {
         self.get(id).is_some_and(Thread::has_something_to_tell)
     }
 
-    /// Whether the process has become another program, which nobody has been told of. From here on somebody has.
+    /// Whether the process has become another program and that has not been reported. Marks it as reported.
     pub(crate) fn take_exec(&mut self) -> bool {
         let process = self.process;
         let found = self

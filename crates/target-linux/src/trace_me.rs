@@ -1,8 +1,8 @@
-//! Children by vfork that ask to be traced by their parents, as those of a debugger do (`PTRACE_TRACEME`).
+//! Children by vfork that request to be traced by their parents, as those of a debugger do (`PTRACE_TRACEME`).
 //!
-//! A process has one tracer, so such a child is let go as it enters that system call. Until it becomes another program or
-//! ends, it shares the memory of the program, and nobody could tell a trap of ours from its own: for that time nothing of
-//! ours is in the memory, and the other threads of the program are held.
+//! A process has one tracer, so such a child is detached when it enters that system call. Until it calls exec or ends,
+//! it shares the memory of the program, and its parent would take a trap of the tracer for one of its own. So for that
+//! time the tracer's changes are out of the memory, and the other threads of the program are held.
 
 use libc::user_regs_struct;
 
@@ -26,7 +26,7 @@ pub(crate) fn is_trace_me(abi: Abi, registers: &user_regs_struct) -> bool {
 }
 
 impl Patcher<'_> {
-    /// Lets a child go that asks to be traced by its parent.
+    /// Detaches from a child that requests to be traced by its parent.
     pub(crate) fn let_be_traced(&mut self, child: Tid) -> Result<(), Error> {
         let Some(parent) = self.tracee.threads.parent_in_vfork(child) else {
             return self.tracee.go_on(child, 0);
@@ -34,7 +34,7 @@ impl Patcher<'_> {
         self.tracee.stop_all()?;
         let jumps = self.lift_all();
         for site in self.tracee.breakpoints.sites() {
-            // What cannot be written is gone.
+            // A failed write means that the memory is unmapped.
             let _ = self.tracee.memory.uncover(site);
         }
         self.tracee.fast.bare = Some(BareMemory { parent, jumps });
@@ -68,7 +68,7 @@ impl Patcher<'_> {
         self.tracee.go_on_stopped(0)
     }
 
-    /// The same, while all threads stand.
+    /// The same, while all threads are stopped.
     fn dress_memory(&mut self) {
         if let Some(bare) = &self.tracee.fast.bare
             && !self.tracee.threads.is_in_vfork(bare.parent)

@@ -1,7 +1,7 @@
-//! A traced process: its threads, its memory, and what of ours is in there.
+//! A traced process: its threads, its memory, and the tracer's changes in it.
 //!
-//! Everything here is about threads that run, stop and are let go. What puts something into the memory is above
-//! ([`Patcher`](crate::patcher::Patcher)), and what acts on events too ([`Process`](crate::Process)).
+//! This module is about threads that run, stop and are detached. Changes of the memory are made by
+//! [`Patcher`](crate::patcher::Patcher), and events are handled by [`Process`](crate::Process).
 
 use std::collections::BTreeMap;
 
@@ -23,14 +23,14 @@ use crate::threads::Threads;
 use crate::wait_queue;
 use crate::watch::DebugRegisters;
 
-/// A process that is traced by the calling thread. Dropping it lets it go.
+/// A process that is traced by the calling thread. Dropping it detaches.
 #[derive(Debug)]
 pub(crate) struct Tracee {
     pub(crate) threads: Threads,
     pub(crate) debugger: Debugger,
-    /// Processes that this one has made and a debugger is told of, to be taken over.
+    /// Processes that this one has made and that are reported to a debugger, until they are taken.
     pub(crate) born: Vec<Born>,
-    /// What becomes of those of which no debugger is told.
+    /// The treatment of children that are not reported to a debugger.
     pub(crate) children: Children,
     pub(crate) memory: Memory,
     pub(crate) program: Program,
@@ -42,10 +42,10 @@ pub(crate) struct Tracee {
     pub(crate) follower: Follower,
 }
 
-/// What becomes of the processes that a process makes.
+/// The treatment of the processes that a process makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Children {
-    /// They go their own way.
+    /// They are detached.
     Released {
         /// How many had a copy of memory with tracepoints in it.
         with_tracepoints: u64,
@@ -57,13 +57,13 @@ pub(crate) enum Children {
 /// How a process came to be that a traced one has made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Birth {
-    /// By fork, with a copy of the memory. It stands before its first instruction.
+    /// By fork, with a copy of the memory. It is stopped before its first instruction.
     Forked,
     /// It shared the memory until it became another program, stopped before its first instruction.
     Executed,
 }
 
-/// A process that was made and that a debugger is told of.
+/// A new process that is reported to a debugger.
 #[derive(Debug)]
 pub(crate) struct Born {
     pub(crate) tracee: Tracee,
@@ -98,13 +98,13 @@ impl Tracee {
         }
     }
 
-    /// Finds out how wide the program is, and how its registers are to be read.
+    /// Finds the program's word size, and the layout of its registers.
     pub(crate) fn choose_width(&mut self) {
         self.program.find_abi(self.threads.any());
         self.collecting.fit(self.program.abi());
     }
 
-    /// What holds for one program only is forgotten, and the memory of the new one opened.
+    /// Forgets the facts about the old program, and opens the memory of the new one.
     pub(crate) fn forget_image(&mut self) {
         self.threads.forget_ready();
         self.program.become_another();
@@ -118,7 +118,7 @@ impl Tracee {
         }
     }
 
-    /// A new program stands before its first instruction.
+    /// A new program is stopped before its first instruction.
     pub(crate) fn new_image(&mut self) {
         self.choose_width();
         self.program
@@ -138,7 +138,7 @@ impl Tracee {
         }
     }
 
-    /// Waits for what a thread tells, of this process or another one.
+    /// Waits for a report of a thread, of this process or another one.
     pub(crate) fn wait(&self) -> Result<(Tid, Status), nix::errno::Errno> {
         match wait_queue::take(|id| self.threads.has(id)) {
             Some(told) => Ok(told),
@@ -151,7 +151,7 @@ impl Tracee {
         process == self.threads.process() || self.debugger.knows_child(process)
     }
 
-    /// Whether a thread runs, or is about to, that a debugger could be told of.
+    /// Whether a thread runs, or is about to, whose events a debugger could get.
     pub(crate) fn is_going(&self) -> bool {
         let alone = |process| {
             self.threads
@@ -163,7 +163,7 @@ impl Tracee {
             || self.threads.iter().any(|thread| {
                 self.is_known(thread.process)
                     && if thread.exiting {
-                        // A first thread that ends before others tells of it only after them.
+                        // A first thread that ends before the others is reported only after them.
                         alone(thread.process)
                     } else {
                         !thread.held
@@ -171,7 +171,7 @@ impl Tracee {
             })
     }
 
-    /// Whether a debugger is told of what the thread does.
+    /// Whether the thread's events are reported to a debugger.
     pub(crate) fn is_debugged(&self, id: Tid) -> bool {
         self.debugger.is_there()
             && self
@@ -180,11 +180,11 @@ impl Tracee {
                 .is_some_and(|thread| self.is_known(thread.process))
     }
 
-    /// Whether a debugger is to be told of a signal before the program gets it.
+    /// Whether a signal is reported to a debugger before the program gets it.
     pub(crate) fn is_reported(&self, id: Tid, info: &siginfo_t) -> bool {
         self.is_debugged(id)
             && (!self.debugger.passes(info.si_signo)
-                // It may have to let a handler run to its end before the step goes on.
+                // It may have to run a handler to its end before the step goes on.
                 || self
                     .threads
                     .get(id)
@@ -196,8 +196,8 @@ impl Tracee {
                 .is_some_and(|thread| thread.signal == SignalReport::New)
     }
 
-    /// Whether a fault is how a thread has met a debugger's breakpoint: in memory that is not executable, such as the
-    /// stack, to which a debugger lets the functions return that it calls.
+    /// Whether a fault is a thread's arrival at a debugger's breakpoint in memory that is not executable. A debugger
+    /// makes the functions that it calls return to such a place on the stack.
     fn is_fault_at_breakpoint(&self, id: Tid, info: &siginfo_t) -> bool {
         [libc::SIGSEGV, libc::SIGILL].contains(&info.si_signo)
             && self
@@ -226,7 +226,7 @@ impl Tracee {
         }
     }
 
-    /// The return of the call by which a thread has become another program, if a debugger wants to know of it.
+    /// The return of the exec call by which a thread has become another program, if a debugger catches it.
     pub(crate) fn caught_exec(&self, id: Tid) -> Option<Pending> {
         let number = match self.program.abi() {
             Abi::Bits64 => 59,
@@ -241,8 +241,8 @@ impl Tracee {
         )
     }
 
-    /// A debugger lets a thread go on: it may be told first of the system call that the thread has left. And as the news in
-    /// the middle of it came before its end, to those who ask the kernel, a step takes the thread there and no further.
+    /// A debugger resumes a thread: the system call that the thread has left may be reported first. The kernel reports
+    /// an event in the middle of a call before the call's end, so a step takes the thread to that end and no further.
     pub(crate) fn note_left_call(&mut self, id: Tid, steps: bool) {
         let catches = self.catches_calls(id);
         let Some(thread) = self.threads.get_mut(id) else {
@@ -265,7 +265,7 @@ impl Tracee {
         }
     }
 
-    /// Whether a thread is a child by vfork of which no debugger knows: it may ask to be traced by its parent.
+    /// Whether a thread is a child by vfork that no debugger knows: it may request to be traced by its parent.
     pub(crate) fn may_ask_to_be_traced(&self, id: Tid) -> bool {
         self.threads.process_of(id) != self.threads.process()
             && !self.debugger.knows_child(id)
@@ -281,18 +281,18 @@ impl Tracee {
         }
     }
 
-    /// Takes the debug registers back from all threads, which stand and are to be let go.
+    /// Clears the debug registers of all threads, which are stopped and about to be detached.
     pub(crate) fn disarm_all(&mut self) {
         self.debug_registers.empty();
         for id in self.threads.ids() {
             if self.threads.get(id).is_some_and(|thread| thread.armed != 0) {
-                // There is nobody to tell of an error.
+                // An error could not be reported to anyone.
                 let _ = self.arm(id);
             }
         }
     }
 
-    /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
+    /// Why a debug register has stopped a thread, if that has not been reported and the watch still exists.
     pub(crate) fn take_trigger(&mut self, id: Tid) -> Option<StopCause> {
         let cause = self
             .debug_registers
@@ -300,7 +300,7 @@ impl Tracee {
         self.is_debugged(id).then_some(cause)
     }
 
-    /// A thread has made a step and is now here: what the debugger is to be told.
+    /// Returns the event for the debugger after a thread has made a step to this address.
     pub(crate) fn debug_stepped(&mut self, id: Tid, at: u64) -> Option<Event> {
         let trigger = self.take_trigger(id);
         let thread = self.threads.get_mut(id)?;

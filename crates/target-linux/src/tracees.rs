@@ -22,11 +22,12 @@ pub struct Member<'m> {
     pub handler: &'m mut dyn HitHandler,
 }
 
-/// Runs processes until something happens to one of them that is more than a hit, as [`Process::run`] does with one. Gives its place,
-/// and what it is. It stands then, unless the event says otherwise; the others run on.
+/// Runs processes until something other than a hit happens to one of them, as [`Process::run`] does with one. Returns
+/// the process's place among the members, and the event. That process is then stopped, unless the event says otherwise;
+/// the others run on.
 ///
-/// An error is about the process in that place: it has ended before, or the kernel refuses to go on tracing it. Without any process
-/// it is about the first place.
+/// An error is about the process in that place: it has already ended, or the kernel refuses to go on tracing it.
+/// Without any process the place is 0.
 pub fn run_all(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
     if let Some(place) = members
         .iter()
@@ -60,12 +61,12 @@ pub fn run_all(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
 }
 
 impl Process {
-    /// What is to be reported where a run has ended for an event, and more may have happened while the threads were being stopped.
+    /// The event to report when a run has ended: more may have happened while the threads were being stopped.
     fn latest(&mut self, event: Event) -> Event {
         if let Some(ended) = self.tracee.threads.ended {
             return ended;
         }
-        // What the event is about is gone after an exec.
+        // After an exec, what the event is about no longer exists.
         let replaced = match event {
             Event::Interrupted | Event::LibrariesChanged | Event::Resolver(_) => {
                 self.tracee.threads.take_exec()
@@ -133,14 +134,15 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
                     Err(error) => return (place, Err(error)),
                 }
             }
-            // Of a process that the calling thread traces as well, or of a child whose maker has still to tell of it.
+            // It belongs to another process that the calling thread traces, or is a child that its maker has not
+            // reported yet.
             None => wait_queue::keep(id, status),
         }
     }
 }
 
-/// Has all processes with pads, and others whose handlers ask for it, looked at when it is time to; the place of one whose run is
-/// over, or that is to be changed.
+/// Calls `look_around` for all processes with pads, and for others whose handlers request it, when it is due. Returns
+/// the place of a process whose run is over, or that is to be changed.
 fn look_around(
     members: &mut [Member<'_>],
     timer: &mut Option<PollTimer>,
@@ -170,24 +172,24 @@ fn look_around(
     None
 }
 
-/// The processes that a debugger has to do with, which are run and waited for together.
+/// The processes of a debugger, which are run and waited for together.
 ///
-/// A child that is reported ([`Reports`](crate::Reports)) is among them from then on. A process that has ended stays until
-/// it is taken out.
+/// A child that is reported ([`Reports`](crate::Reports)) is added. A process that has ended stays until it is taken
+/// out.
 #[derive(Debug, Default)]
 pub struct Tracees {
     processes: Vec<Process>,
     request: Arc<Request>,
 }
 
-/// What a wait has come to.
+/// The result of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceesEvent {
     /// Something in this process.
     In(ThreadId, Event),
     /// An [`Interrupter`] has asked.
     Interrupted,
-    /// No thread runs that could make anything happen.
+    /// No thread that could cause an event is running.
     NothingRuns,
 }
 
@@ -249,7 +251,7 @@ impl Tracees {
         self.request.take();
     }
 
-    /// Whether a thread runs that a debugger could be told of.
+    /// Whether a thread runs whose events a debugger could get.
     #[must_use]
     pub fn any_runs(&self) -> bool {
         self.processes
@@ -257,7 +259,7 @@ impl Tracees {
             .any(|process| process.tracee.is_going())
     }
 
-    /// Waits until something happens. What runs goes on running; the thread that it is about stands.
+    /// Waits until something happens. The thread that it is about is stopped; the others run on.
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.
@@ -336,7 +338,7 @@ impl Tracees {
                         return Ok(TraceesEvent::In(thread_id(process), event));
                     }
                 }
-                // A process that was let go has ended; or a child whose parent has yet to tell of it.
+                // A process that was detached has ended; or a child that its parent has not reported yet.
                 None if matches!(status, Status::Exited(_) | Status::Killed(..))
                     && !wait_queue::threads().contains(&id) => {}
                 None => wait_queue::keep(id, status),
@@ -344,7 +346,7 @@ impl Tracees {
         }
     }
 
-    /// Takes in the children that have been told of; whether there were any.
+    /// Adds the children that have been reported. Returns whether there were any.
     fn adopt(&mut self) -> bool {
         let born: Vec<Process> = self
             .processes
@@ -356,7 +358,7 @@ impl Tracees {
         any
     }
 
-    /// Brings every thread to a stand, where the program has it and not in code of ours.
+    /// Stops every thread, moved to the program's own code.
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.

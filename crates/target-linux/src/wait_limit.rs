@@ -11,7 +11,7 @@ use crate::maps;
 use crate::ptrace::{Status, Tid};
 use crate::wait_queue;
 
-/// How long a thread that sleeps may take to answer when it runs alone. One that runs, or waits for a processor, may take
+/// How long a sleeping thread may take to answer when it runs alone. One that runs, or waits for a processor, may take
 /// longer.
 const ALONE: Duration = Duration::from_millis(200);
 /// How long all threads that sleep may take to stop: one may wait for a child by vfork to become another program.
@@ -55,19 +55,19 @@ impl WaitLimit {
     }
 }
 
-/// What letting a thread go alone has come to.
+/// The result of running a thread alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ran {
     /// It has stopped where it should.
     Through,
     /// It has come to its end, or something else is pending for it now.
     Otherwise,
-    /// It has not come that far within the limit. It stands, unless it [sleeps](crate::thread::Thread::asleep).
+    /// It has not got there within the limit. It is stopped, unless it [sleeps](crate::thread::Thread::asleep).
     Late,
 }
 
-/// Waits for what a thread tells, as long as it runs and for some time while it sleeps; `None` then, and where it has ended
-/// as the first of several threads.
+/// Waits for a report of a thread, as long as it runs and for some time while it sleeps. `None` after that time, and
+/// where the thread has ended as the first of several.
 pub(crate) fn wait_within(thread: Tid) -> Result<Option<Status>, Errno> {
     wait_for_at_most(thread, ALONE)
 }

@@ -1,8 +1,8 @@
-//! Waiting for traced threads, and what a wait has told of threads that the process which waited does not have.
+//! Waiting for traced threads, and a queue of reports about threads of other processes than the one that waited.
 //!
-//! The kernel tells a tracing thread of everything that it traces, in any order: a child before its parent has told of it,
-//! a thread of one process while another is being stopped. What is not the waiting process's is kept here until its owner
-//! asks. The queue belongs to the tracing thread, as the kernel's own does.
+//! The kernel reports everything that a thread traces to it, in any order. A child can come before its parent's report,
+//! and a thread of one process while another is being stopped. A report for another process is kept here until that
+//! process asks. The queue belongs to the tracing thread, as the kernel's own does.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -40,8 +40,8 @@ pub(crate) fn is_owned(process: Tid) -> bool {
     OWNED.with_borrow(|owned| owned.contains(&process))
 }
 
-/// Lets a stopped thread go, with a signal or 0. A thread that was killed meanwhile stops once more at its end, and its parent
-/// cannot reap it until it goes on. This lets it go from that stop, which was reported already or is still to come.
+/// Detaches from a stopped thread, with a signal or 0. A thread that was killed meanwhile stops once more at its end,
+/// and its parent cannot reap it before it is resumed. This resumes it from that stop, reported already or not.
 pub(crate) fn release(thread: Stopped, signal: i32) {
     if let Err(id) = thread.detach(signal) {
         match take(|told| told == id) {
@@ -55,18 +55,19 @@ pub(crate) fn release(thread: Stopped, signal: i32) {
     }
 }
 
-/// A thread that slept when its process was let go is let go once it has stopped. (If we end before, the kernel does so.)
+/// A thread that slept when its process was detached is detached once it has stopped. (If the tracer ends before, the
+/// kernel does so.)
 pub(crate) fn detach(id: Tid) {
     LET_GO.with_borrow_mut(|threads| threads.insert(id));
 }
 
-/// Lets a thread go that has stopped late; whether it was one.
+/// Detaches from a thread that has stopped late. Returns whether it was one.
 fn is_let_go(id: Tid, status: Status) -> bool {
     if !LET_GO.with_borrow_mut(|threads| threads.remove(&id)) {
         return false;
     }
     match status {
-        // Whoever waits for the process is to hear of its end.
+        // The parent of the process must get its end.
         Status::Exited(_) | Status::Killed(..) => return false,
         Status::Signal(signal) => release(Running::born(id).stopped(), signal),
         _ => release(Running::born(id).stopped(), 0),
@@ -74,12 +75,12 @@ fn is_let_go(id: Tid, status: Status) -> bool {
     true
 }
 
-/// Keeps what was told of a thread.
+/// Keeps a report of a thread.
 pub(crate) fn keep(id: Tid, status: Status) {
     TOLD.with_borrow_mut(|told| told.push_back((id, status)));
 }
 
-/// The first that was told of a thread that is wanted.
+/// Takes the first report of a wanted thread.
 pub(crate) fn take(wanted: impl Fn(Tid) -> bool) -> Option<(Tid, Status)> {
     TOLD.with_borrow_mut(|told| {
         let place = told.iter().position(|(id, _)| wanted(*id))?;
@@ -87,7 +88,7 @@ pub(crate) fn take(wanted: impl Fn(Tid) -> bool) -> Option<(Tid, Status)> {
     })
 }
 
-/// The threads of which something is kept.
+/// The threads with reports in the queue.
 pub(crate) fn threads() -> Vec<Tid> {
     TOLD.with_borrow(|told| told.iter().map(|(id, _)| *id).collect())
 }
@@ -103,7 +104,7 @@ pub(crate) fn wait_any() -> Result<(Tid, Status), Errno> {
     }
 }
 
-/// Waits for one thread; an interruption by a signal of ours does not end the wait.
+/// Waits for one thread; a signal to the tracer does not end the wait.
 pub(crate) fn wait_for(thread: Tid) -> Result<Status, Errno> {
     loop {
         match wait(thread, libc::__WALL) {
@@ -114,7 +115,7 @@ pub(crate) fn wait_for(thread: Tid) -> Result<Status, Errno> {
     }
 }
 
-/// What any thread has to tell that the calling thread traces; `None` where there is nothing.
+/// The next report of any thread that the calling thread traces; `None` where there is none.
 pub(crate) fn poll_any() -> Result<Option<(Tid, Status)>, Errno> {
     loop {
         let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG)?;
@@ -128,7 +129,7 @@ pub(crate) fn poll_any() -> Result<Option<(Tid, Status)>, Errno> {
     }
 }
 
-/// What one thread has to tell; `None` where there is nothing.
+/// The next report of one thread; `None` where there is none.
 pub(crate) fn poll_for(thread: Tid) -> Result<Option<Status>, Errno> {
     let (told, status) = wait(thread, libc::__WALL | libc::WNOHANG)?;
     Ok((told != 0).then(|| Status::decode(status)))

@@ -1,12 +1,11 @@
-//! Breakpoints and watchpoints that the machine itself looks out for: the debug registers (Intel's manual, volume 3,
-//! 17.2).
+//! Hardware breakpoints and watchpoints: the debug registers (Intel's manual, volume 3, 17.2).
 //!
-//! A thread has four places for an address, one register that says what each is for, and one that tells which of them has
-//! stopped it. Nothing is written to the program's memory. A watchpoint is at most 8 bytes long and lies on a multiple of its
-//! length, so that a longer one, or one that lies oddly, is cut and takes several places.
+//! A thread has four registers for addresses, one that says what each is for, and one that shows which of them has
+//! triggered. Nothing is written to the program's memory. A watchpoint is at most 8 bytes long and aligned to its
+//! length, so a longer or unaligned one is split and takes several registers.
 //!
-//! The kernel gives a new thread empty registers, and a child by `fork` too. So the registers of a thread are written as
-//! it goes on, whenever what they should hold has changed since.
+//! The kernel gives a new thread empty registers, and a child by `fork` too. So the registers of a thread are written
+//! when it is resumed, if their intended content has changed since the last time.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +16,19 @@ use crate::event::{StopCause, Watch};
 use crate::ptrace::{DEBUG_STATUS, Stopped};
 use crate::thread::Thread;
 
-/// How many places there are.
+/// The number of address registers.
 const PLACES: usize = 4;
-/// The longest piece of memory that one place can watch, in bytes.
+/// The most bytes that one address register can watch.
 const LONGEST: u64 = 8;
-/// The register that says what the places are for.
+/// The register that says what the address registers are for.
 const CONTROL: usize = 7;
-/// The longest piece of memory that is watched, in bytes: what all places together can.
+/// The most bytes that can be watched: those of all address registers together.
 const MOST: u64 = PLACES as u64 * LONGEST;
 
 /// `si_code` of a trap by the debug registers.
 pub(crate) const TRAP_HARDWARE: i32 = 4;
 
-/// What one place looks out for.
+/// The access that one address register watches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Piece {
     watch: Watch,
@@ -37,7 +36,7 @@ struct Piece {
     length: u64,
 }
 
-/// What is to be looked out for, by whom: a debugger, or a tracepoint.
+/// A watch, and whether it is for a debugger or a tracepoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Wanted {
     pub(crate) purpose: Purpose,
@@ -47,23 +46,23 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether a place looks out for some of it.
+    /// Whether an address register covers a part of it.
     fn includes(&self, piece: &Piece) -> bool {
         pieces(self.watch, self.address, self.length).contains(piece)
     }
 }
 
-/// What the debug registers of every thread of the process should hold.
+/// The intended content of the debug registers of every thread of the process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DebugRegisters {
     wanted: BTreeSet<Wanted>,
     places: [Option<Piece>; PLACES],
-    /// Counts the changes, so that a thread can tell whether its registers are still right; 0 while there was none.
+    /// Counts the changes, to show whether a thread's registers are up to date; 0 while there was no change.
     generation: u64,
 }
 
 impl DebugRegisters {
-    /// Looks out for something more.
+    /// Adds a watch.
     pub(crate) fn insert(&mut self, wanted: Wanted) -> Result<(), String> {
         let Wanted {
             watch,
@@ -95,7 +94,7 @@ impl DebugRegisters {
         Ok(())
     }
 
-    /// Looks out for it no longer; whether it did.
+    /// Removes a watch. Returns whether it was there.
     pub(crate) fn remove(&mut self, wanted: Wanted) -> bool {
         if !self.wanted.remove(&wanted) {
             return false;
@@ -112,7 +111,7 @@ impl DebugRegisters {
         true
     }
 
-    /// What a status register says that a thread has done.
+    /// The registers that have triggered, by the status register.
     fn done(&self, status: u64) -> impl Iterator<Item = &Piece> {
         let places = self.places.iter().enumerate();
         let done = places.filter(move |(number, _)| status & (1 << number) != 0);
@@ -129,7 +128,7 @@ impl DebugRegisters {
             .collect()
     }
 
-    /// Why a debugger is to be told of a thread that is at `rip` now, by its status register.
+    /// The cause to report to a debugger for a thread that is at `rip` now, by its status register.
     fn cause(&self, status: u64, rip: u64) -> Option<StopCause> {
         let of_debugger = |piece: &&Piece| {
             let mut wanted = self.wanted.iter();
@@ -149,7 +148,7 @@ impl DebugRegisters {
             })
     }
 
-    /// Whether this can still be the cause of a stop that was not told at once.
+    /// Whether this can still be the cause of a stop that was not reported at once.
     fn holds(&self, cause: StopCause, rip: u64) -> bool {
         self.places.iter().flatten().any(|piece| match cause {
             StopCause::HardwareBreakpoint => {
@@ -162,7 +161,7 @@ impl DebugRegisters {
         })
     }
 
-    /// What they are for, one after the other: what is looked out for, where, and how many bytes.
+    /// The use of each register: the kind of watch, its address and its length in bytes.
     pub(crate) fn all(&self) -> Vec<Option<(Watch, Address, u64)>> {
         self.places
             .iter()
@@ -173,7 +172,7 @@ impl DebugRegisters {
             .collect()
     }
 
-    /// They are for nothing any more.
+    /// Drops all watches.
     pub(crate) fn empty(&mut self) {
         *self = Self {
             generation: self.generation + 1,
@@ -181,7 +180,7 @@ impl DebugRegisters {
         };
     }
 
-    /// Gives a thread of the process, if it is stopped, the registers that it should have.
+    /// Gives a stopped thread of the process the registers that it should have.
     pub(crate) fn arm(&self, thread: &mut Thread) -> Result<(), nix::errno::Errno> {
         if thread.armed == self.generation {
             return Ok(());
@@ -190,7 +189,7 @@ impl DebugRegisters {
             return Ok(());
         };
         match self.write(stopped) {
-            // A thread that is gone tells of it by its exit.
+            // A thread that has ended is reported by its exit.
             Ok(()) | Err(nix::errno::Errno::ESRCH) => {
                 thread.armed = self.generation;
                 Ok(())
@@ -199,7 +198,7 @@ impl DebugRegisters {
         }
     }
 
-    /// A thread has stopped for a trap: takes note of it if a debug register was the cause, alone or beside a step.
+    /// A thread has stopped for a trap: notes whether a debug register was a cause of it.
     pub(crate) fn note_trigger(&self, thread: &mut Thread) {
         if self.wanted.is_empty() {
             return;
@@ -227,7 +226,7 @@ impl DebugRegisters {
         }
     }
 
-    /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
+    /// Why a debug register has stopped a thread, if that has not been reported and the watch still exists.
     pub(crate) fn take_trigger(&self, thread: &mut Thread) -> Option<StopCause> {
         let cause = thread.triggered.take()?;
         let rip = thread.registers()?.rip;
@@ -262,7 +261,7 @@ impl DebugRegisters {
     }
 }
 
-/// Cuts memory into pieces that one place can watch each. An instruction is known by its first byte.
+/// Splits memory into pieces for one address register each. An instruction is identified by its first byte.
 fn pieces(watch: Watch, address: u64, length: u64) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let (mut address, mut rest) = (address, length.clamp(1, MOST));

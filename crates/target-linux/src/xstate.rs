@@ -1,7 +1,7 @@
 //! Where the parts of the extended state are.
 //!
-//! The kernel hands the state out in XSAVE's standard layout (Intel's manual, volume 1, 13.4), whose places
-//! differ between makers of processors: CPUID tells them.
+//! The kernel returns the state in XSAVE's standard layout (Intel's manual, volume 1, 13.4). The offsets differ between
+//! makers of processors; CPUID reports them.
 
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
@@ -37,7 +37,7 @@ impl Component {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct XstateLayout([Option<usize>; 8]);
 
-/// Where the state says which components do not have their first values.
+/// The offset of the mask of components that do not have their initial values.
 const XSTATE_BV: usize = 512;
 
 impl XstateLayout {
@@ -52,7 +52,7 @@ impl XstateLayout {
         Self(offsets)
     }
 
-    /// Where bytes of a component are to be written, which then does not have its first values any more; `None` if
+    /// Where bytes of a component are to be written, which then does not have its initial values any more; `None` if
     /// the machine does not have it.
     pub(crate) fn bytes_mut<'a>(
         &self,
@@ -72,8 +72,8 @@ impl XstateLayout {
         state.get_mut(start + offset..start + offset + length)
     }
 
-    /// Bytes of a component; `None` if the machine does not have it or its registers still have their first
-    /// value, which is zero.
+    /// Bytes of a component; `None` if the machine does not have it or its registers still have their initial value,
+    /// which is zero.
     pub(crate) fn bytes<'a>(
         &self,
         state: &'a [u8],

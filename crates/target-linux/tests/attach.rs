@@ -1,4 +1,4 @@
-//! Attaching to a program that runs, and leaving it as it was.
+//! Attaching to a running program, and leaving it unchanged.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn line(child: &mut Child) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// Ends the run after so many hits.
+/// Ends the run after this many hits.
 struct EndAfter(u64);
 
 impl HitHandler for EndAfter {
@@ -96,7 +96,7 @@ fn two_hundred_visits_leave_a_busy_program_right() {
     assert_eq!(line(&mut child), "ready");
     let maps = || {
         let text = std::fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
-        // The heap of a thread may come to be meanwhile; mappings with code may not.
+        // The heap of a thread may appear meanwhile; mappings with code may not.
         text.lines()
             .filter(|line| line.contains(" r-xp "))
             .map(str::to_owned)
@@ -112,7 +112,7 @@ fn two_hundred_visits_leave_a_busy_program_right() {
         }
         let event = process.run(&mut EndAfter(visit % 17 + 1)).unwrap();
         assert_eq!(event, Event::RunEnded);
-        // Every other one is left by being dropped.
+        // Every other one is detached by a drop.
         if visit % 4 < 2 {
             process.detach().unwrap();
         }
@@ -173,7 +173,7 @@ fn tracepoints_come_and_go_while_threads_are_at_them() {
     assert_eq!(program.results()["right"], 4);
 }
 
-/// One thread sleeps in each kind of wait, and counts how often that was cut short.
+/// One thread sleeps in each kind of wait, and counts how often that was interrupted.
 const BLOCKED: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -265,7 +265,7 @@ fn a_program_that_waits_does_not_notice() {
     for visit in 0..10 {
         all_sleep(&child);
         let mut process = attach(&child);
-        // Has the process map memory, through one of the waiting threads.
+        // Makes the process map memory, through one of the waiting threads.
         trace(&mut process, &program, "place");
         if visit % 2 == 0 {
             let interrupter = process.interrupter();
@@ -360,7 +360,7 @@ fn a_tracepoint_is_hit_in_a_program_attached_to() {
     let mut counter = Counter::default();
     assert_eq!(run_to_end(&mut process, &mut counter), Event::Exited(0));
     assert_eq!(counter.at(place), 1);
-    // Its end has been told to us as the tracer, so there is none left to wait for as its parent.
+    // The tracer has already reaped it, so its parent has no end to wait for.
     assert_eq!(program.results()["short"], 0);
 }
 
@@ -458,7 +458,7 @@ int main(void) {
 }
 "#;
 
-/// A thread that has begun to end cannot be let go. Its process must end all the same, while we are still there.
+/// A thread that has begun to end cannot be detached. Its process must end all the same, while the tracer still lives.
 #[test]
 fn a_program_that_was_left_while_threads_ended_ends() {
     let program = Program::build(ENDING, &["-O1"]);

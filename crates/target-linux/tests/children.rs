@@ -1,4 +1,4 @@
-//! Children, threads that come and go, and other programs in the process's place.
+//! Children, threads that start and end, and exec.
 
 mod support;
 
@@ -6,8 +6,8 @@ use support::{Counter, Program, address, run_to_end, trace};
 use tracewire_experiment::Target;
 use tracewire_target_linux::{Event, Process, Settings};
 
-/// Makes children of every kind, each of which calls the traced function; they tell by their exit status that they
-/// came through.
+/// Makes children of every kind, each of which calls the traced function. Their exit status shows that they were not
+/// killed.
 const FAMILY: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -87,7 +87,7 @@ fn children_of_every_kind_are_none_the_worse() {
     assert_eq!(counter.at(kernel), 50);
 }
 
-/// Becomes itself again, some times from another thread than the first.
+/// Executes itself again, sometimes from another thread than the first.
 const AGAIN: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -173,7 +173,7 @@ fn a_process_whose_first_thread_has_ended_goes_on_being_traced() {
     let mut process = program.spawn();
     let place = trace(&mut process, &program, "place");
     let mut counter = Counter::default();
-    // Stop in the middle, when the first thread is no more, and look around.
+    // Stop in the middle, after the first thread has ended, and examine the process.
     struct EndAt(u64, Counter);
     impl tracewire_experiment::HitHandler for EndAt {
         fn hit(
@@ -216,12 +216,12 @@ fn the_end_is_told_as_it_was() {
             core_dumped: false
         }
     );
-    // What is asked of a process that has ended is answered, not hung upon.
+    // A request to a process that has ended returns, and does not hang.
     assert!(process.run(&mut counter).is_err());
     assert!(process.modules().is_err());
     process.detach().unwrap();
 
-    // Threads that end in the middle of whatever they do.
+    // Threads that end during any operation.
     let racing = Program::build(
         r#"
         #include <pthread.h>
@@ -288,7 +288,7 @@ fn a_core_dump_shows_the_program_without_breakpoints() {
             path.file_name()
                 .is_some_and(|name| name.to_string_lossy().starts_with("core"))
         });
-    // Where the machine keeps its cores elsewhere there is nothing to look at.
+    // Cores may be stored elsewhere; then there is nothing to check.
     if let (true, Some(core)) = (core_dumped, core) {
         use object::{Object, ObjectSegment};
         let bytes = std::fs::read(core).unwrap();
@@ -334,8 +334,8 @@ fn what_cannot_be_started_is_said() {
     );
 }
 
-/// A child by vfork, made by a traced system call, that waits for a word before it becomes another program; its
-/// parent waits in the kernel for it.
+/// A child by vfork, made by a traced system call, that waits for a byte before it calls exec; its parent waits in the
+/// kernel for it.
 const SLOW_VFORK: &str = r#"
 #include <stdio.h>
 #include <sys/wait.h>
@@ -431,8 +431,7 @@ fn a_slow_vfork_hangs_neither_a_halt_nor_a_detach() {
     }
 }
 
-/// As a debugger does it: its child asks to be traced by it and becomes another program. Another thread calls `place` all
-/// the time.
+/// As in a debugger: its child requests to be traced by it and calls exec. Another thread calls `place` all the time.
 const DEBUGGER: &str = r#"
 #include <pthread.h>
 #include <signal.h>
@@ -497,12 +496,12 @@ fn a_child_by_vfork_can_be_traced_by_its_parent() {
         let results = program.results();
         let hits = counter.at(place) + support::pads::count(&memory, 0);
         assert_eq!((results["traced"], results["wrong"]), (25, 0), "{jumps}");
-        // What a child calls after it has asked is its tracer's to see; no other call is lost.
+        // Calls of a child after its request belong to its tracer; no other call is lost.
         assert_eq!(hits.cast_signed(), results["calls"], "{jumps}");
     }
 }
 
-/// Makes a child that shares its memory. The child waits for a byte before it comes by `place`.
+/// Makes a child that shares its memory. The child waits for a byte before it reaches `place`.
 const SHARER: &str = r#"
 #define _GNU_SOURCE
 #include <sched.h>
@@ -533,7 +532,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Starts it; the number of its child.
+/// Starts it. Returns its child's number.
 fn start_sharer(program: &Program, how: &str) -> (std::process::Child, i32) {
     use std::io::BufRead;
     let mut parent = std::process::Command::new(&program.path)
@@ -570,7 +569,7 @@ fn a_process_that_shares_the_memory_at_attaching_is_traced() {
                 assert_eq!(run_to_end(&mut process, &mut counter), Event::Exited(0));
                 assert_eq!(counter.at(place), 11, "{how}");
             };
-            // A thread in vfork is let go when it has stopped, or when its tracer ends.
+            // A thread in vfork is detached when it has stopped, or when its tracer ends.
             std::thread::scope(|scope| scope.spawn(trace_it).join().unwrap());
             if detaches {
                 input.write_all(b"x").unwrap();
@@ -592,7 +591,7 @@ fn a_process_whose_memory_is_shared_with_one_that_cannot_be_traced_is_refused() 
     let program = Program::build(SHARER, &["-O1"]);
     let (mut parent, child) = start_sharer(&program, "clone");
     let id = tracewire_model::ThreadId(parent.id());
-    // A thread is a tracer of its own to the kernel.
+    // To the kernel, each thread is a tracer.
     std::thread::scope(|scope| {
         let (seized, is_seized) = std::sync::mpsc::channel();
         let (refused, is_refused) = std::sync::mpsc::channel::<()>();
@@ -600,7 +599,7 @@ fn a_process_whose_memory_is_shared_with_one_that_cannot_be_traced_is_refused() 
             // SAFETY: PTRACE_SEIZE takes plain numbers.
             let result = unsafe { libc::ptrace(libc::PTRACE_SEIZE, child, 0, 0) };
             seized.send(result).unwrap();
-            // It is let go at the end of this thread.
+            // It is detached at the end of this thread.
             let _ = is_refused.recv();
         });
         assert_eq!(is_seized.recv().unwrap(), 0);

@@ -1,4 +1,4 @@
-//! Hits are told exactly, with what the thread sees.
+//! Hits are reported exactly, with the state that the thread sees.
 
 mod support;
 
@@ -46,7 +46,7 @@ fn four_threads_at_one_tracepoint_are_all_counted() {
         assert_eq!(counter.at(place), 10_000, "{flags:?}");
         assert_eq!(counter.by_thread.len(), 4);
         assert!(counter.by_thread.values().all(|count| *count == 2500));
-        // Every thread's end is told, the first one's too.
+        // Every thread's end is reported, the first one's too.
         assert_eq!(counter.ended.len(), 5);
         assert!(
             counter

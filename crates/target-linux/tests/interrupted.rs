@@ -1,4 +1,4 @@
-//! Programs that wait in system calls, or have them dispatched to themselves, while we come and go.
+//! Programs that wait in system calls, or have them dispatched to themselves, while the tracer attaches and detaches.
 
 mod support;
 
@@ -9,7 +9,7 @@ use tracewire_experiment::Target;
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{Event, Process};
 
-/// Calls of sockets with a timeout, which fail with EINTR for a mere stop: none of them does for ours.
+/// Socket calls with a timeout, which fail with EINTR after a mere stop: none of them does for the tracer's stops.
 #[test]
 fn socket_calls_with_timeouts_go_on() {
     const CALLS: i64 = 10;
@@ -145,7 +145,7 @@ fn running(process: u32) -> usize {
         .count()
 }
 
-/// A program that has its system calls dispatched to itself sees none of ours.
+/// A program that has its system calls dispatched to itself sees none of the tracer's.
 #[test]
 fn a_program_that_gets_its_own_system_calls_gets_none_of_ours() {
     let program = Program::build(

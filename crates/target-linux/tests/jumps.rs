@@ -1,4 +1,4 @@
-//! Jumps in real programs: everything goes on as it would without them.
+//! Jumps in real programs: they run as without jumps.
 
 mod support;
 
@@ -91,7 +91,7 @@ fn jumps_on_every_instruction_count_what_breakpoints_count() {
             .collect();
         let before = code(&mut process, &sites);
         let memory = process.share_memory_of(1 << 16).unwrap();
-        // From the last to the first, from the first to the last, every third: all orders must do.
+        // From the last to the first, from the first to the last, every third: all orders must work.
         let count_of = sites.len();
         let orders: [Vec<usize>; 3] = [
             (0..count_of).rev().collect(),
@@ -148,7 +148,7 @@ fn code(process: &mut Process, sites: &[Address]) -> Vec<u8> {
     pieces[0].bytes.clone()
 }
 
-/// The bytes in the process itself are given back, and the program goes on when it is let go.
+/// The bytes in the process itself are restored, and the program runs on after detach.
 #[test]
 fn a_program_that_is_let_go_has_its_own_bytes() {
     let program = Program::build(

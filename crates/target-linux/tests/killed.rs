@@ -1,4 +1,4 @@
-//! Programs that are killed while something of theirs is under way.
+//! Programs that are killed during an operation.
 
 mod support;
 
@@ -11,7 +11,7 @@ use tracewire_target_linux::{Event, Process};
 
 const THREADS: u64 = 64;
 
-/// A thread may be killed between its birth and the moment at which the one that made it would report it.
+/// A thread may be killed between its creation and the report of its maker.
 #[test]
 fn a_program_killed_while_it_makes_threads_is_seen_to_end() {
     const ROUNDS: u64 = 48;

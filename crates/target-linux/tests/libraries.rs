@@ -1,4 +1,4 @@
-//! Where everything is, and what comes and goes.
+//! The modules of a process, and libraries that are loaded and unloaded.
 
 mod support;
 
@@ -198,7 +198,7 @@ fn a_place_that_is_no_code_is_refused() {
     );
 }
 
-/// A program that may not make system calls anew is not made to.
+/// A program that is not permitted new system calls makes none.
 #[test]
 fn a_filtered_program_is_stepped_in_place() {
     let program = Program::build(
@@ -257,7 +257,7 @@ fn a_filtered_program_is_stepped_in_place() {
             }
         }
     }
-    // Attached to after the filter is on, so that there is no page from before.
+    // Attached to after the filter is set, so that no page was mapped before.
     let mut process = program.spawn();
     let filtered = trace(&mut process, &program, "filtered");
     match process.run(&mut AtFilter).unwrap() {

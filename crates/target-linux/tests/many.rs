@@ -104,12 +104,12 @@ fn sites(process: &Process, program: &Program) -> Vec<Address> {
     sites
 }
 
-/// Jumps among which some traps are: memory for both is found in the same room. None fails for want of memory, the program
-/// makes few system calls for that, and does the same as ever.
+/// Jumps with some traps in between: memory for both is found in the same range. None fails for lack of memory, the
+/// program makes few system calls for that, and its results do not change.
 #[test]
 fn thousands_of_jumps_and_traps_find_room_side_by_side() {
-    /// The system calls that the program makes for us: one for each piece of 256 KiB that is mapped, and two for each page of
-    /// copies of instructions.
+    /// The system calls that the program makes for the tracer: one for each piece of 256 KiB that is mapped, and two
+    /// for each page of copies of instructions.
     const MOST_CALLS: u64 = 400;
     for flags in [&["-pie"][..], &["-no-pie"]] {
         let program = Program::build_with("cc", "program.S", &source(), flags);

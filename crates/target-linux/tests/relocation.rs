@@ -1,4 +1,4 @@
-//! Every form of instruction does the same with a breakpoint over it.
+//! Every form of instruction has the same effect with a breakpoint on it.
 
 mod support;
 
@@ -361,7 +361,7 @@ fn every_form_does_the_same_and_is_counted_exactly() {
             "{flags:?}"
         );
         assert_eq!(program.results()["sum"], expected, "trapped, {flags:?}");
-        // A repeated string instruction is stepped once a repetition.
+        // A repeated string instruction is stepped once for each repetition.
         let repeated: Vec<u64> = repeated_strings(&program, &sites);
         let mut by_steps = stepped.in_range(&stepped.at_steps);
         let mut by_traps = trapped.in_range(&trapped.at_breakpoints);
@@ -392,7 +392,7 @@ fn every_form_does_the_same_and_is_counted_exactly() {
     }
 }
 
-/// The text of these small programs is at the same place in the file and in memory, but for the base.
+/// The text of these small programs has the same offset in the file and in memory, apart from the base.
 fn offset(address: u64) -> usize {
     (address & 0x3f_ffff) as usize
 }

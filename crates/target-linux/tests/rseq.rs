@@ -6,7 +6,7 @@ use support::pads::counting;
 use support::{Program, address};
 use tracewire_experiment::Target;
 
-/// Neither a jump nor a trap is put within one, wherever the program is linked to; right behind it both can be.
+/// Neither a jump nor a trap is put within one, at any address of the program; right after it both are possible.
 #[test]
 fn no_tracepoint_is_put_within_a_restartable_sequence() {
     let source = r#"

@@ -1,4 +1,4 @@
-//! Runtimes that divide the address space among themselves, and end the program where something else is mapped.
+//! Runtimes that divide the address space among themselves, and end the program if something else is mapped.
 
 mod support;
 
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// What is mapped in a program before it begins is where its sanitizer allows it.
+/// Memory that is mapped in a program before it begins is where its sanitizer allows it.
 #[test]
 fn sanitizers_allow_what_is_mapped() {
     for (compiler, sanitizer) in [("cc", "thread"), ("cc", "address"), ("clang", "memory")] {

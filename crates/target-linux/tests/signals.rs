@@ -1,4 +1,4 @@
-//! Signals reach the program as they would without us, while its threads are hit.
+//! Signals reach the program as they would without a tracer, while its threads are hit.
 
 mod support;
 
@@ -6,8 +6,8 @@ use support::{Counter, Program, run_to_end, trace};
 use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread};
 use tracewire_target_linux::Event;
 
-/// Loops over sites of each kind while a timer interrupts it as fast as it can. The handler checks that the
-/// interrupted thread was in the program's own code and that what it is told of the signal is true.
+/// Loops over sites of each kind while a timer interrupts it as fast as it can. The handler checks that the interrupted
+/// thread was in the program's own code and that the description of the signal is true.
 const TIMER: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -87,7 +87,7 @@ fn a_fast_timer_interrupts_hits_of_every_kind() {
     }
 }
 
-/// Each site faults the first time; the handler looks at what it is told and repairs it.
+/// Each site faults the first time; the handler checks the description of the signal and repairs the cause.
 const FAULTS: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -149,7 +149,7 @@ fn a_fault_of_a_displaced_instruction_is_seen_where_it_belongs() {
         let results = program.results();
         assert_eq!((results["good"], results["bad"]), (7, 0), "{results:?}");
         assert_eq!(results["quotient"], 10);
-        // What is started anew after its fault comes by its tracepoint again.
+        // An instruction that is executed again after its fault reaches its tracepoint again.
         assert_eq!(sites.map(|site| counter.at(site)), [2, 2, 1, 1, 3]);
     }
 }
@@ -178,8 +178,8 @@ fn faults_are_the_same_while_stepping() {
     assert_eq!((results["good"], results["bad"]), (7, 0), "{results:?}");
 }
 
-/// Reads from a pipe in a system call of its own, with a tracepoint on the instruction, interrupted by signals
-/// with and without a restart.
+/// Reads from a pipe in its own system call instruction, with a tracepoint on it, interrupted by signals with and
+/// without a restart.
 const RESTARTS: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -242,7 +242,7 @@ fn a_traced_system_call_is_restarted_or_not_as_the_signal_wants() {
     assert_eq!(counter.at(kernel), 11);
 }
 
-/// Waits in a system call of its own until it is told to go on.
+/// Waits in its own system call instruction until it gets a byte.
 const WAITS: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
@@ -270,7 +270,7 @@ fn a_thread_that_waits_in_a_traced_system_call_is_left_waiting_there() {
         let mut ready = [0; 6];
         std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut ready).unwrap();
         let id = tracewire_model::ThreadId(process.id());
-        // Before it has come to its read, or while it is there already: both will do.
+        // Before it has reached its read, or while it is already there: both must work.
         let settings = tracewire_target_linux::Settings::default();
         let mut traced = tracewire_target_linux::Process::attach(id, settings).unwrap();
         let kernel = trace(&mut traced, &program, "kernel");
@@ -296,7 +296,7 @@ fn a_thread_that_waits_in_a_traced_system_call_is_left_waiting_there() {
                 }
             });
             assert_eq!(event, Event::Interrupted);
-            // The copy it waits in goes, and comes anew.
+            // The copy that it waits in is removed and made again.
             tracewire_experiment::Target::remove(&mut traced, kernel).unwrap();
             tracewire_experiment::Target::insert(&mut traced, kernel).unwrap();
         }
@@ -308,7 +308,7 @@ fn a_thread_that_waits_in_a_traced_system_call_is_left_waiting_there() {
         } else {
             std::io::Write::write_all(&mut input, b"y").unwrap();
             assert_eq!(run_to_end(&mut traced, &mut counter), Event::Exited(0));
-            // Already told to us as the tracer.
+            // The tracer has already reaped it.
             let _ = process.wait();
         }
         assert_eq!(program.results()["result"], 1);

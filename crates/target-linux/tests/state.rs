@@ -1,4 +1,4 @@
-//! What a thread at a tracepoint shows: registers, memory, time, cpu; and steps from there.
+//! The state of a thread at a tracepoint: registers, memory, time, cpu; and steps from there.
 
 mod support;
 
@@ -22,7 +22,7 @@ impl<F: FnMut(Hit, &mut dyn StoppedThread) -> bool> HitHandler for At<F> {
     }
 }
 
-/// Loads what can be told apart into every register.
+/// Loads a different value into every register.
 const REGISTERS: &str = r#"
     .intel_syntax noprefix
     .globl main, place
@@ -158,7 +158,8 @@ fn every_register_of_the_widest_set_is_true() {
             if set >= X86Registers::Avx512 {
                 assert_eq!(number("k3"), 0x0123_4567);
             }
-            // One by one they are the same: the lowest 64 bits of a vector register of 128, and none of what is longer.
+            // Read one by one they are the same: the lowest 64 bits of a 128-bit vector register, and nothing of longer
+            // ones.
             for register in layout.registers() {
                 let fits = register.size() <= 8 || register.name.starts_with("xmm");
                 let expected = fits.then(|| number(&register.name) as u64);
@@ -176,7 +177,7 @@ fn every_register_of_the_widest_set_is_true() {
     assert_eq!((event, seen), (Event::Exited(0), 1));
 }
 
-/// Has memory of every kind: readable, not readable, none.
+/// Has memory of every kind: readable, unreadable, unmapped.
 const MEMORY: &str = r#"
 #include <stdint.h>
 #include <string.h>
@@ -209,7 +210,7 @@ fn memory_is_read_as_far_as_it_goes() {
             assert_eq!(first[0].filled, 8);
             let pages = u64::from_le_bytes(first[0].bytes.clone().try_into().unwrap());
             let expected = |offset: u64| (offset * 7 + offset / 4096) as u8;
-            // Where it starts, its length, and how much there is.
+            // The start, the length, and the readable part.
             let cases = [
                 (0, 16, 16),
                 (4, 8, 8),
@@ -229,13 +230,13 @@ fn memory_is_read_as_far_as_it_goes() {
                 .iter()
                 .map(|(offset, length, _)| piece(pages + offset, *length))
                 .collect();
-            // Wild ones between.
+            // Invalid ones in between.
             pieces.insert(3, piece(0, 8));
             pieces.insert(1, piece(u64::MAX - 3, 8));
             pieces.insert(7, piece(0xdead_0000_0000_0000, 4));
             pieces.insert(9, piece(0x7fff_ffff_f000, 4));
             pieces.push(piece(place.0, 4));
-            // The cpu is asked for as well, which comes with the memory the second time.
+            // The cpu is requested as well, which comes with the memory the second time.
             for _ in 0..2 {
                 let _ = thread.cpu();
                 for piece in &mut pieces {
@@ -272,7 +273,7 @@ fn memory_is_read_as_far_as_it_goes() {
     assert_eq!((event, seen), (Event::Exited(0), 1));
 }
 
-/// Runs on one cpu after the other, and writes down which.
+/// Runs on one cpu after the other, and records which.
 const CPUS: &str = r#"
 #define _GNU_SOURCE
 #include <sched.h>
@@ -350,11 +351,11 @@ fn the_cpu_is_the_one_it_ran_on_and_its_affinity_is_its_own() {
             (0, 0),
             "{compiler} {results:?}"
         );
-        // How often the narrowed mask was seen in passing depends on the scheduler and is not asserted.
+        // How often the narrowed mask was seen depends on the scheduler and is not asserted.
     }
 }
 
-/// A function of a few instructions, over a system call and a call that is traced itself.
+/// A function of a few instructions, with a system call and a call of a traced function.
 const STEPPED: &str = r#"
 #include <pthread.h>
 #include <stdio.h>

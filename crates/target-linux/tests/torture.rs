@@ -187,7 +187,7 @@ impl HitHandler for Until<'_> {
 
 struct Subject {
     program: Program,
-    /// The file whose code gets the jumps, as the process knows it; the program itself without.
+    /// The file whose code gets the jumps, as the process sees it; `None` for the program itself.
     library: Option<&'static str>,
 }
 
@@ -383,7 +383,7 @@ fn bytes(process: &mut Process, sites: &[Address]) -> Vec<u8> {
     pieces.into_iter().flat_map(|piece| piece.bytes).collect()
 }
 
-/// Waits for the end of a program that was let go.
+/// Waits for the end of a program that was detached.
 fn wait(process: tracewire_model::ThreadId) {
     let id = process.0.cast_signed();
     // SAFETY: no status is wanted.

@@ -1,4 +1,5 @@
-//! Threads that wait in the kernel for another thread of the program, which we hold: no wait of ours lasts for ever.
+//! Threads that wait in the kernel for another thread of the program, which the tracer holds: each wait of the tracer
+//! ends.
 
 mod support;
 
@@ -13,10 +14,11 @@ use tracewire_experiment::{
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{Event, Process, Settings, SharedMemory, await_end};
 
-/// The first thread calls `site` with memory that is not there yet, again and again; another thread provides it, not at
-/// once. What the program does until SIGTERM comes is in its results. Arguments after the file of results: `filter` for a
-/// seccomp filter that allows everything, `events` for waiting for that thread in `madvise`, too, and `files` for memory of a file
-/// that another process serves by FUSE, sometimes late, as over a stalled network: no signal ends the wait for it.
+/// The first thread repeatedly calls `site` with memory that is not there yet; another thread provides it, after a
+/// delay. The work of the program until SIGTERM is in its results. Arguments after the file of results: `filter` for a
+/// seccomp filter that allows everything, `events` for waiting for that thread in `madvise`, too, and `files` for
+/// memory of a file that another process serves by FUSE. That is sometimes late, as over a stalled network: no signal
+/// ends the wait for it.
 const PROGRAM: &str = r#"
     #define _GNU_SOURCE
     #include <fcntl.h>
@@ -178,7 +180,7 @@ fn spawn(program: &Program, options: &[&str]) -> Process {
     Process::spawn(&program.path, &arguments, Default::default()).unwrap()
 }
 
-/// Runs until the counter has grown by some.
+/// Runs until the counter has increased by some.
 fn run_for_hits(process: &mut Process, memory: &SharedMemory) {
     let before = count(memory, 0);
     run_until(process, &mut Counter::default(), || {
@@ -204,7 +206,7 @@ fn run_until(process: &mut Process, handler: &mut dyn HitHandler, over: impl Fn(
     });
 }
 
-/// Lets the program end, and tells how many calls it has made, all of them right.
+/// Lets the program end, and returns how many calls it has made, all of them right.
 fn calls_of(program: &Program, process: Process) -> i64 {
     let id = process.id();
     process.detach().unwrap();
@@ -219,7 +221,7 @@ fn calls_of(program: &Program, process: Process) -> i64 {
     results["calls"]
 }
 
-/// Counts in shared memory, then reads where `rdi` leads.
+/// Counts in shared memory, then reads at the address in `rdi`.
 fn reading(memory: &SharedMemory) -> PadCode {
     let counter = memory.address().0;
     // lea rsp, [rsp-128]; pushfq; push rax; mov rax, counter; lock inc qword ptr [rax]
@@ -244,7 +246,7 @@ fn reading(memory: &SharedMemory) -> PadCode {
     }
 }
 
-/// Ends the run after so many hits.
+/// Ends the run after this many hits.
 struct Ended<'a>(&'a mut Counter, u64);
 impl HitHandler for Ended<'_> {
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
@@ -333,7 +335,7 @@ fn a_thread_that_sleeps_where_nothing_stops_it_holds_nobody_up() {
     }
 }
 
-/// Is in vfork most of the time. A child calls `site` before it becomes another program.
+/// Is in vfork most of the time. A child calls `site` before it calls exec.
 const FORKING: &str = r#"
     #include <signal.h>
     #include <stdio.h>

@@ -1,4 +1,4 @@
-//! What is asked of a recording.
+//! The interface of a recording.
 
 use tracewire_arch::{Architecture, Machine, RegisterLayout};
 use tracewire_experiment::AddressForm;
@@ -13,7 +13,7 @@ pub struct Executed {
     pub address: Address,
     /// Which cpu executed it.
     pub cpu: u32,
-    /// When, in microseconds where the recording counts a unit of time, else in its own unit.
+    /// The time, in microseconds if the recording has a unit of time, else in its own unit.
     pub time: u64,
 }
 
@@ -28,7 +28,7 @@ pub enum Watch {
     Access,
 }
 
-/// A register block at an instant: the bytes of a `g` packet, of which any may be unknown.
+/// A register block at an instant: the bytes of a `g` packet, any of which may be unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisterBlock {
     /// The bytes in target order, 0 where they are not known.
@@ -38,7 +38,7 @@ pub struct RegisterBlock {
 }
 
 impl RegisterBlock {
-    /// A block of which nothing is known.
+    /// A block of unknown bytes.
     #[must_use]
     pub fn unknown(layout: &RegisterLayout) -> Self {
         let size = layout.size() as usize;
@@ -74,8 +74,8 @@ pub enum Direction {
     Backward,
 }
 
-/// A recording that can be asked for any instant. Instructions are numbered from 0, all cpus together; the instant of a
-/// number is before that instruction is executed, and the one after the last is the end.
+/// A recording that can be read at any instant. Instructions are numbered from 0, all cpus together. The instant of a number is
+/// before that instruction is executed, and the one after the last is the end.
 pub trait Execution {
     /// The machine.
     fn machine(&self) -> &Machine;
@@ -126,7 +126,7 @@ pub trait Execution {
     /// The registers of a cpu at an instant, but for the program counter.
     fn registers(&self, cpu: u32, instant: u64) -> RegisterBlock;
 
-    /// Fills in what is known of memory at an instant.
+    /// Fills in the known memory at an instant.
     fn memory(&self, cpu: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]);
 
     /// A way forward from an instruction on.
@@ -150,8 +150,8 @@ pub fn address_form(machine: &Machine) -> AddressForm {
     AddressForm::of_machine(Some(machine.architecture()), bits)
 }
 
-/// Whether GDB expects a watchpoint to stop before the instruction that accesses the memory, and then steps over it to
-/// see what it did (`have_nonsteppable_watchpoint` in its tables).
+/// Whether GDB expects a watchpoint to stop before the instruction that accesses the memory, and then steps over it to see the
+/// effect (`have_nonsteppable_watchpoint` in its tables).
 pub(crate) const fn watches_before(machine: &Machine) -> bool {
     !matches!(
         machine.architecture(),

@@ -9,26 +9,26 @@ use crate::execution::{Direction, Execution, Watch, canonical, watches_before};
 use crate::moment::Moment;
 use crate::replay::{Replay, thread_of};
 
-/// Why the recording stands.
+/// The reason of a stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StopCause {
-    /// As many instructions were executed as were asked for.
+    /// The requested number of instructions was executed.
     Step,
     /// A breakpoint's instruction comes next.
     Breakpoint,
     /// Watched memory was accessed: at this address of the watched ones. Whether the instruction that does so comes next
     /// or has just been executed, or unexecuted, is as GDB expects it of the machine.
     Watchpoint(Watch, Address),
-    /// There is nothing before.
+    /// The beginning of the recording.
     Begin,
-    /// There is nothing after.
+    /// The end of the recording.
     End,
 }
 
 /// A stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stop {
-    /// Whose it is.
+    /// The thread that has stopped.
     pub thread: ThreadId,
     /// Why.
     pub cause: StopCause,
@@ -44,13 +44,13 @@ struct Candidate {
 }
 
 impl<E: Execution> Replay<E> {
-    /// Runs forward. The handler learns of tracepoints on the way, and asked at breakpoints.
+    /// Runs forward. The handler is called for tracepoints on the way, and at breakpoints.
     pub fn run(&mut self, handler: &mut dyn HitHandler) -> Stop {
         let end = self.execution.instructions();
         self.forward(end, StopCause::End, None, handler)
     }
 
-    /// Lets a thread execute one instruction; others execute theirs that come before it.
+    /// Lets a thread execute one instruction; others execute those of theirs that come before it.
     pub fn step(&mut self, thread: ThreadId, handler: &mut dyn HitHandler) -> Stop {
         let cpu = self.cpu(thread);
         match self.execution.next_of(cpu, self.position) {
@@ -62,7 +62,7 @@ impl<E: Execution> Replay<E> {
         }
     }
 
-    /// Lets a thread execute instructions until one lies outside a range of addresses.
+    /// Lets a thread execute instructions until one is outside of a range of addresses.
     pub fn step_range(
         &mut self,
         thread: ThreadId,
@@ -144,7 +144,7 @@ impl<E: Execution> Replay<E> {
         handler: &mut dyn HitHandler,
     ) -> Stop {
         let mut before = self.position;
-        // What an experiment steps is over.
+        // The experiment's steps are over.
         self.stepping.clear();
         loop {
             let found = self.last_stop(before, to);
@@ -162,7 +162,7 @@ impl<E: Execution> Replay<E> {
         }
     }
 
-    /// Stands where it is. Of nobody's stop the instruction says whose it is.
+    /// Stops at the current instant. Without a thread the instruction decides which one has stopped.
     fn stand(&mut self, number: Option<u64>, thread: Option<ThreadId>, cause: StopCause) -> Stop {
         self.told = None;
         let of_number = || {
@@ -183,7 +183,7 @@ impl<E: Execution> Replay<E> {
         }
     }
 
-    /// Whether the debugger is to be told of a breakpoint.
+    /// Whether a breakpoint is reported to the debugger.
     fn asks(&self, number: u64, handler: &mut dyn HitHandler) -> bool {
         let Some(executed) = self.execution.instruction(number) else {
             return true;
@@ -221,7 +221,7 @@ impl<E: Execution> Replay<E> {
                 cause: StopCause::Watchpoint(watchpoint.watch, address),
             })
         });
-        // A watchpoint goes before a breakpoint at the same place, which GDB finds by itself.
+        // A watchpoint has priority over a breakpoint at the same place, which GDB finds by itself.
         watchpoints
             .chain(breakpoints)
             .min_by_key(|candidate| candidate.position)
@@ -261,7 +261,7 @@ impl<E: Execution> Replay<E> {
             .max_by_key(|candidate| candidate.position)
     }
 
-    /// Tells the handler of the tracepoints and steps among the instructions up to `to`, going from one to the next.
+    /// Calls the handler for the tracepoints and steps among the instructions up to `to`, in order.
     fn collect(&mut self, to: u64, handler: &mut dyn HitHandler) {
         if self.tracepoints.is_empty() && self.stepping.is_empty() {
             return;

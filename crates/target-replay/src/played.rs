@@ -35,19 +35,19 @@ pub(crate) struct Played<'e> {
     block: RegisterBlock,
     /// Whether the block is that of this instruction.
     is_filled: bool,
-    /// Where pieces of the block go in the one that is wanted.
+    /// The offsets of the block's parts in the requested one.
     wanted: Wanted,
     /// Memory as it was read last, used again.
     bytes: Vec<Option<u8>>,
 }
 
-/// The register block that is wanted, which has fewer registers than the machine, or others.
+/// The requested register block, which has fewer registers than the machine, or others.
 struct Wanted {
     registers: Vec<Register>,
     block: RegisterBlock,
     /// From where, to where, how many bytes.
     pieces: Vec<(usize, usize, usize)>,
-    /// Of which registers something is not known, and which bytes were known when that was worked out.
+    /// The registers with unknown parts, and the known bytes when that was computed.
     unknown: Vec<u64>,
     unknown_of: Vec<bool>,
 }
@@ -161,7 +161,7 @@ impl<'e> Played<'e> {
         }
     }
 
-    /// The block that is wanted.
+    /// The requested block.
     fn wanted(&mut self) -> &Wanted {
         self.fill();
         &self.wanted

@@ -1,4 +1,4 @@
-//! Going forward from one place of interest to the next, and looking at what is known there.
+//! Moves forward from one place of interest to the next, and reads the known state there.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,14 @@ pub trait Player {
     /// none.
     fn look_for(&mut self, addresses: &BTreeSet<Address>, cpus: &BTreeSet<u32>);
 
-    /// Goes on, after the instruction that it is at if it is at one, to the next before `to` that is looked for.
-    /// None where there is none.
+    /// Continues after the current instruction to the next place of interest before `to`. `None` if there is none.
     fn advance_to(&mut self, to: u64) -> Option<(u64, Executed)>;
 
     /// The thread that is about to execute the instruction that it is at.
     fn thread(&mut self) -> &mut dyn StoppedThread;
 }
 
-/// A player that asks for every place.
+/// A player that looks up every place.
 #[derive(Debug)]
 pub struct Seeker<'e, E> {
     execution: &'e E,

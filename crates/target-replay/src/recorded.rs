@@ -1,4 +1,4 @@
-//! A recording of the file form, asked for what a debugger wants.
+//! A recording of the file form, for a debugger.
 
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
@@ -30,7 +30,7 @@ pub struct Recorded {
     problem: OnceLock<ReadError>,
 }
 
-/// A trace that does not tell of which machine it is.
+/// A trace that does not name its machine.
 #[derive(Debug, thiserror::Error)]
 #[error("the trace does not say of which machine it is")]
 pub struct UnknownMachine;
@@ -65,7 +65,7 @@ impl Recorded {
         &self.recording
     }
 
-    /// The first thing that could not be read. What depended on it was answered as unknown, or not there.
+    /// The first read error. Data that depended on it was reported as unknown, or missing.
     #[must_use]
     pub fn problem(&self) -> Option<&ReadError> {
         self.problem.get()
@@ -134,7 +134,7 @@ impl Recorded {
         self.direct.get(place.ok()?)
     }
 
-    /// Puts the other registers into a block, of which some share bits: what was written last counts.
+    /// Puts the other registers into a block, some of which share bits: the last write counts.
     pub(crate) fn fill_others<'v>(
         &self,
         block: &mut RegisterBlock,
@@ -226,7 +226,7 @@ impl Recorded {
         })
     }
 
-    /// Fills in the codes of instructions where nothing else is known, of a trace without an image of memory.
+    /// Fills in the codes of instructions where nothing else is known, for a trace without an image of memory.
     pub(crate) fn fill_code(&self, address: Address, bytes: &mut [Option<u8>]) {
         /// No instruction is longer.
         const LONGEST: u64 = 16;
@@ -397,7 +397,7 @@ impl Execution for Recorded {
     }
 }
 
-/// The names that stand for whole registers and share them with no other, and the rest.
+/// The names of whole registers that share them with no other name, and the rest.
 fn sort_names(
     recording: &Recording,
     registers: &DebuggerRegisters,

@@ -1,4 +1,4 @@
-//! A place in a recording, and what a debugger has set there.
+//! An instant of a recording, and the debugger's settings there.
 
 use std::collections::BTreeSet;
 
@@ -36,14 +36,14 @@ pub struct Replay<E> {
     pub(crate) tracepoints: BTreeSet<Address>,
     /// The cpus that an experiment steps.
     pub(crate) stepping: BTreeSet<u32>,
-    /// The cpu that was last said to have stopped: it does not stop again where it is.
+    /// The cpu whose stop was reported last: it does not stop again at the same place.
     pub(crate) stopped: Option<u32>,
-    /// The access that was last told before it was made, or unmade.
+    /// The access that was reported last before it was made, or undone.
     pub(crate) told: Option<(u64, Direction)>,
 }
 
 impl<E: Execution> Replay<E> {
-    /// Stands at the beginning.
+    /// Begins at the first instant.
     #[must_use]
     pub fn new(execution: E) -> Self {
         let mut replay = Self {
@@ -60,7 +60,7 @@ impl<E: Execution> Replay<E> {
         replay
     }
 
-    /// Stands at the instant before an instruction.
+    /// Begins at the instant before an instruction.
     #[must_use]
     pub fn at(execution: E, number: u64) -> Self {
         let mut replay = Self::new(execution);
@@ -80,7 +80,7 @@ impl<E: Execution> Replay<E> {
         self.position
     }
 
-    /// Goes to the instant before an instruction, or to the end where there are fewer.
+    /// Moves to the instant before an instruction, or to the end if there are fewer.
     pub fn go_to(&mut self, number: u64) {
         self.position = number.min(self.execution.instructions());
         self.told = None;
@@ -115,8 +115,8 @@ impl<E: Execution> Replay<E> {
         )
     }
 
-    /// The address of the instruction that a thread executes next. One that executes none any more stays at its last
-    /// one: a debugger must be told some place, and nobody knows where it went.
+    /// The address of the instruction that a thread executes next. After its last one it is the address of that one: a debugger
+    /// needs an address, and the real one is unknown.
     #[must_use]
     pub fn program_counter(&self, thread: ThreadId) -> Option<Address> {
         program_counter_at(&self.execution, cpu_of(thread), self.position)
@@ -129,26 +129,26 @@ impl<E: Execution> Replay<E> {
         registers_at(&self.execution, cpu_of(thread), self.position, pc)
     }
 
-    /// Fills in what is known of memory as a thread sees it.
+    /// Fills in the known memory as a thread sees it.
     pub fn memory(&self, thread: ThreadId, address: Address, bytes: &mut [Option<u8>]) {
         let address = canonical(self.execution.machine(), address);
         self.execution
             .memory(cpu_of(thread), self.position, address, bytes);
     }
 
-    /// Lets the recording stop where an instruction of this address comes next.
+    /// Makes the recording stop where an instruction of this address comes next.
     pub fn insert_breakpoint(&mut self, address: Address) {
         let address = canonical(self.execution.machine(), address);
         self.breakpoints.insert(address);
     }
 
-    /// Takes a breakpoint away.
+    /// Removes a breakpoint.
     pub fn remove_breakpoint(&mut self, address: Address) {
         let address = canonical(self.execution.machine(), address);
         self.breakpoints.remove(&address);
     }
 
-    /// Lets the recording stop where memory is accessed.
+    /// Makes the recording stop where memory is accessed.
     pub fn insert_watchpoint(&mut self, watch: Watch, address: Address, length: u64) {
         self.remove_watchpoint(watch, address, length);
         self.watchpoints.push(Watchpoint {
@@ -158,7 +158,7 @@ impl<E: Execution> Replay<E> {
         });
     }
 
-    /// Takes a watchpoint away.
+    /// Removes a watchpoint.
     pub fn remove_watchpoint(&mut self, watch: Watch, address: Address, length: u64) {
         let watchpoint = Watchpoint {
             watch,
@@ -215,7 +215,7 @@ pub(crate) fn registers_at(
     block
 }
 
-/// Puts in what the recording does not tell: the register that is always zero, and the program counter.
+/// Sets the registers that the recording does not report: the one that is always zero, and the program counter.
 pub(crate) fn set_constant_registers(
     machine: &Machine,
     block: &mut RegisterBlock,

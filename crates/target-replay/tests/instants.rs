@@ -42,7 +42,7 @@ fn agree(machine: &str, execution: &impl Execution) {
                 Some(known) => {
                     let order = execution.machine().byte_order();
                     let known = order.unsigned(known).unwrap();
-                    // At the end nobody knows where the program goes on.
+                    // At the end it is unknown where the program continues.
                     if register.name != "pc" || instant < execution.instructions() {
                         assert_eq!(known, *value, "{machine} {instant} {}", register.name);
                     }
@@ -108,7 +108,7 @@ fn the_index_and_the_log_agree() {
     }
 }
 
-/// Whatever is asked, the index answers as the plain lists do.
+/// For any query, the index answers as the plain lists do.
 #[test]
 fn the_index_and_plain_lists_agree() {
     let folder = tempfile::tempdir().unwrap();

@@ -164,7 +164,7 @@ impl BareMachine {
         directory.join(elf)
     }
 
-    /// QEMU's arguments for a machine that runs the program, and has nothing else.
+    /// QEMU's arguments for a machine that only runs the program.
     ///
     /// # Panics
     /// When the program's name is not UTF-8.
@@ -186,7 +186,7 @@ impl BareMachine {
     pub fn start(&self, elf: &Path, directory: &Path) -> Qemu {
         let socket = directory.join(format!("{}.socket", self.name));
         let _ = std::fs::remove_file(&socket);
-        // Somebody may connect at once, whether or not QEMU has begun.
+        // A client may connect at once, also before QEMU has started.
         let listener = UnixListener::bind(&socket).expect("the socket can be made");
         let child = tool(self.qemu)
             .args(self.arguments(elf))

@@ -81,7 +81,7 @@ impl Cc {
     /// Builds the program `name` in a directory, which is also the working directory of the compiler.
     ///
     /// # Panics
-    /// When the compiler is not installed or refuses the source, with what it says.
+    /// When the compiler is not installed or refuses the source, with its messages.
     #[track_caller]
     pub fn build(&self, directory: &Path, name: &str) -> PathBuf {
         let program = directory.join(name);

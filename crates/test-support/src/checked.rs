@@ -5,13 +5,13 @@ use std::path::Path;
 use tracewire_diagnose::Fault;
 use tracewire_tracefile::TraceFile;
 
-/// Fails the test where `check` has anything to say of a file that was recorded or saved, be it a warning.
+/// Fails the test if `check` reports anything about a recorded or saved file, including warnings.
 #[track_caller]
 pub fn assert_clean(file: &Path) {
     assert_clean_but(file, |_| false);
 }
 
-/// As [`assert_clean`], where the test says why something is to be expected.
+/// As [`assert_clean`], except for findings that the test expects.
 #[track_caller]
 pub fn assert_clean_but(file: &Path, expected: impl Fn(&Fault) -> bool) {
     let trace = TraceFile::open(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -43,7 +43,7 @@ pub fn is_written_in_between(fault: &Fault) -> bool {
     matches!(fault, Fault::Disagreement(_))
 }
 
-/// What a marker says, which GDB does not read from files.
+/// Data of a probe, which GDB does not read from files.
 pub fn is_static_data(fault: &Fault) -> bool {
     matches!(fault, Fault::StaticData)
 }

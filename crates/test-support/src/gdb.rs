@@ -12,7 +12,7 @@ pub struct Gdb {
     command: Command,
 }
 
-/// What GDB said.
+/// GDB's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// On stdout.
@@ -124,7 +124,7 @@ impl Gdb {
 }
 
 impl Said {
-    /// What it said on stdout and then on stderr.
+    /// Its output on stdout and then on stderr.
     #[must_use]
     pub fn all(&self) -> String {
         format!("{}{}", self.output, self.errors)

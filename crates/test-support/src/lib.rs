@@ -11,9 +11,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! A tool that is missing fails the test, with the name of the Debian package that has it. Where that is not wanted, a test starts
-//! with [`need!`]: with `TRACEWIRE_LENIENT=1` in the environment, such a test is skipped, and says so past the capture of
-//! output.
+//! A missing tool fails the test, with the name of its Debian package. If that is not wanted, a test starts with [`need!`]: with
+//! `TRACEWIRE_LENIENT=1` in the environment, such a test is skipped, and prints that past the capture of output.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

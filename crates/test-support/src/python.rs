@@ -1,4 +1,4 @@
-//! A Python with packages of PyPI, in an environment of its own.
+//! A Python with packages of PyPI, in a separate environment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 /// has the versions.
 ///
 /// # Panics
-/// When the environment cannot be made, with what `venv` or `pip` says.
+/// When the environment cannot be made, with the message of `venv` or `pip`.
 #[must_use]
 pub fn python_with(directory: &Path, packages: &[&str]) -> PathBuf {
     let python = directory.join("bin/python");

@@ -1,4 +1,4 @@
-//! Trace files that GDB and gdbserver wrote, and what belongs to them.
+//! Trace files written by GDB and gdbserver, and the files that belong to them.
 
 use std::path::{Path, PathBuf};
 

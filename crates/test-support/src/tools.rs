@@ -51,8 +51,8 @@ pub fn tool(program: &str) -> Command {
     Command::new(program)
 }
 
-/// Whether these programs are installed. If one is not, the test fails; with `TRACEWIRE_LENIENT=1` in the environment the
-/// answer is no, which is said on stderr with the number of tests that were skipped so far. For [`need!`](crate::need).
+/// Whether these programs are installed. If one is not, the test fails; with `TRACEWIRE_LENIENT=1` in the environment the answer is
+/// no, which is printed on stderr with the number of tests skipped so far. For [`need!`](crate::need).
 #[track_caller]
 pub fn have(programs: &[&str]) -> bool {
     static SKIPPED: AtomicU32 = AtomicU32::new(0);

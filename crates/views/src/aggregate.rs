@@ -10,7 +10,7 @@ use tracewire_tracefile::Description;
 use crate::span::duration_words;
 use crate::words::printable;
 
-/// An aggregate with its rows, in the order in which they are shown.
+/// An aggregate with its rows, in display order.
 #[derive(Clone, Debug)]
 pub struct AggregateView {
     pub(crate) tracepoint: TracepointNumber,
@@ -20,7 +20,7 @@ pub struct AggregateView {
     pub(crate) unreadable: u64,
 }
 
-/// From which number, up to which, and how many hits.
+/// The lower bound, the upper bound, and the number of hits.
 type Bucket = (Option<serde_json::Number>, Option<serde_json::Number>, u64);
 
 /// A row as a JSON object.
@@ -30,7 +30,7 @@ pub struct AggregateRow {
     pub kind: &'static str,
     /// The tracepoint.
     pub tracepoint: i32,
-    /// As it was asked for.
+    /// Its source text.
     pub aggregate: String,
     /// The keys.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,10 +41,10 @@ pub struct AggregateRow {
     /// Of an average: of how many hits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// Of a histogram: from which number, up to which, and how many hits. None is without end.
+    /// For a histogram: the lower bound, the upper bound, and the number of hits. `None` is unbounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<Vec<Bucket>>,
-    /// Hits whose key found no room; in a row of its own.
+    /// Hits whose key found no space; in a separate row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_room: Option<u64>,
     /// Hits whose key or value could not be read.
@@ -71,7 +71,7 @@ impl AggregateView {
         )
     }
 
-    /// Those of tables, of which some may be of the same aggregate of the same tracepoint.
+    /// The aggregates of tables, several of which may be of the same aggregate of the same tracepoint.
     #[must_use]
     pub fn of_tables(
         tables: impl IntoIterator<Item = (TracepointNumber, Aggregate, AggregateTable)>,
@@ -249,7 +249,7 @@ fn average(aggregate: &Aggregate, sum: u64, count: u64) -> f64 {
     sum / count.max(1) as f64
 }
 
-/// What rows are sorted by.
+/// The sort key of a row.
 fn rank(aggregate: &Aggregate, cell: &AggregateCell) -> i128 {
     let number = |number: u64| match aggregate.is_unsigned || !aggregate.function.has_value() {
         true => i128::from(number),

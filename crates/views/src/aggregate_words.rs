@@ -20,7 +20,7 @@ impl AggregateView {
         self.tracepoint.0
     }
 
-    /// As it was asked for.
+    /// Its source text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.aggregate.text

@@ -13,18 +13,17 @@ use crate::program::module_path;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the trace file says that it is of {told}; it cannot be read as one of {named}")]
 pub struct OtherMachine {
-    /// What the file's target description says.
+    /// The machine in the file's target description.
     pub told: Architecture,
-    /// What was said.
+    /// The machine that was named.
     pub named: Architecture,
 }
 
-/// Settles which machine a file is of, and with it the layout of its register blocks: the `named` one, else what the
-/// file itself says, else what the program does (`elf`, else the file's own modules), else the only machine that has
-/// a register set of this size.
+/// Determines the machine of a file, and with it the layout of its register blocks. The first of these is used: the `named`
+/// one, that of the file, that of the program (`elf` or the file's own modules), the only one with a register set of this size.
 ///
 /// # Errors
-/// When the file says that it is of another machine than the named one.
+/// When the file names another machine than the named one.
 pub fn settle_architecture(
     file: &mut TraceFile,
     named: Option<Architecture>,
@@ -54,15 +53,15 @@ pub fn settle_architecture(
     Ok(())
 }
 
-/// Makes sure that a file may be of a machine. A description that leaves the byte order open may be of either, and so may
-/// be frames of a machine that has a name for one order only.
+/// Checks that a file may be of a machine. A description may leave the byte order open, and so may frames of a machine that has a
+/// name for one order only.
 ///
 /// # Errors
-/// When the file says that it is of another machine, or its frames are of another byte order than the name.
+/// When the file names another machine, or its frames have another byte order than the name.
 pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), OtherMachine> {
     let orders = [ByteOrder::Little, ByteOrder::Big];
     let told: Vec<_> = match (file.named_architecture(), file.layout()) {
-        // A name alone may leave open how wide the registers are.
+        // A name may leave the width of the registers open.
         (Some(name), _) => [false, true]
             .into_iter()
             .flat_map(|wide| orders.map(|order| Architecture::of_bfd_name(name, wide, order)))
@@ -102,7 +101,7 @@ pub(crate) fn architecture_name(file: &TraceFile) -> Option<String> {
     Some(known.map_or_else(|| bfd.to_owned(), |known| known.name().to_owned()))
 }
 
-/// The machine of a layout; the byte order tells the two orders of one machine apart.
+/// The machine of a layout; the byte order distinguishes the two orders of one machine.
 fn architecture(layout: &RegisterLayout, order: ByteOrder) -> Option<Architecture> {
     let counter = layout.program_counter();
     let wide = counter.is_some_and(|register| register.bits == 64);
@@ -113,7 +112,7 @@ fn architecture(layout: &RegisterLayout, order: ByteOrder) -> Option<Architectur
 mod tests {
     use super::*;
 
-    /// Every machine's own registers tell which it is.
+    /// Every machine's own registers identify it.
     #[test]
     fn standard_registers() {
         for machine in Architecture::ALL {

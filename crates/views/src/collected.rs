@@ -1,4 +1,4 @@
-//! What the tracepoints of a file collect, found by a frame's tracepoint and place.
+//! The data that the tracepoints of a file collect, found by a frame's tracepoint and place.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -50,7 +50,7 @@ impl<'a> Tracepoints<'a> {
         same.all.get(same.at.get(&pc).copied().unwrap_or(0))
     }
 
-    /// Whether the tracepoint asks for a register, at any of its addresses.
+    /// Whether the tracepoint requests a register, at any of its addresses.
     pub(crate) fn asks_for(&self, number: TracepointNumber, register: RegisterNumber) -> bool {
         self.numbers
             .get(&number)

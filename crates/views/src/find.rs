@@ -8,7 +8,7 @@ use crate::frame::Viewer;
 use crate::program::Program;
 use crate::truth::Truth;
 
-/// What a frame must be; all of what is given must hold.
+/// The conditions of a search; a frame must meet all that are given.
 #[derive(Clone, Debug, Default)]
 pub struct Criteria {
     /// By program counter or tracepoint.
@@ -46,13 +46,13 @@ pub enum FindError {
     NoFile {
         /// The name looked for.
         file: String,
-        /// Names of files that end like it or look like it.
+        /// Names of files that end in the same way or are similar.
         near: Vec<String>,
     },
     /// The expression is none.
     #[error("--where: {error}\n{}", error.underlined())]
     Condition {
-        /// What is wrong with it.
+        /// The error.
         error: ExpressionError,
     },
 }
@@ -151,7 +151,7 @@ impl Criteria {
     pub fn find<'a, 'v>(&'v self, viewer: &'v Viewer<'a>, from: FrameNumber) -> Matches<'a, 'v> {
         let file = viewer.file();
         let frames: Box<dyn Iterator<Item = Frame<'a>> + 'v> = match self.searches.first() {
-            // The trace file's own search goes by its index, without a look at frames that do not fit.
+            // The trace file's own search uses its index, and reads only matching frames.
             Some(search) => {
                 Box::new(file.find_all(*search, from.0.checked_sub(1).map(FrameNumber)))
             }
@@ -169,7 +169,7 @@ impl Criteria {
     }
 }
 
-/// The frames that are looked for, found as they are asked for.
+/// The matching frames, found as they are requested.
 pub struct Matches<'a, 'v> {
     criteria: &'v Criteria,
     viewer: &'v Viewer<'a>,

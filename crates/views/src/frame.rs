@@ -29,7 +29,7 @@ use crate::span::{DURATION, duration_view};
 use crate::stack::{StackEntry, stack_item};
 use crate::state::FrameState;
 
-/// One frame. A field that the frame does not tell is left out.
+/// One frame. A field that the frame does not have is left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FrameView {
     /// The process, in a run of several ([`Viewer::with_process`]).
@@ -54,7 +54,7 @@ pub struct FrameView {
     /// On which cpu (`$trace_cpu`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// What it is: `hit`, `step` of a `while-stepping`, `span` or `return`.
+    /// Its kind: `hit`, `step` of a `while-stepping`, `span` or `return`.
     pub kind: &'static str,
     /// How long the span took, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,14 +74,14 @@ pub struct FrameView {
     /// Whether a step of `while-stepping` made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stepping: Option<bool>,
-    /// The registers by name, each as a number in hexadecimal whatever the byte order.
+    /// The registers by name, each as a hexadecimal number for both byte orders.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub registers: Map<Hexadecimal>,
-    /// Those whose types say more than a number does, as GDB prints them (flags, floating point, vectors); a vector that
-    /// is all zero is left out.
+    /// Registers whose types show more than a number, as GDB prints them (flags, floating point, vectors); a vector that is all
+    /// zero is left out.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub register_values: Map<Text>,
-    /// The names of those that were asked for, and that the frame does not tell because they are not known.
+    /// The names of requested registers that are unavailable in the frame.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unavailable_registers: Vec<String>,
     /// Pieces of memory, in the order of their blocks.
@@ -93,7 +93,7 @@ pub struct FrameView {
     /// Data of a static tracepoint, the blocks one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub static_data: Option<Bytes>,
-    /// What is in the frame and cannot be understood.
+    /// The part of the frame that is not understood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Bytes>,
     /// The marker that the thread was at, as `PROVIDER:NAME`.
@@ -220,7 +220,7 @@ pub struct Viewer<'a> {
     variable_names: HashMap<VariableNumber, Arc<str>>,
     /// The registers' names, in the order of the layout.
     register_names: Vec<Arc<str>>,
-    /// What each register with a telling type was last shown as, and for which bytes: most have the same in frame after frame.
+    /// The last text of each register whose type shows more than a number, and its bytes: most repeat from frame to frame.
     register_texts: RefCell<Vec<KnownText>>,
     pub(crate) places: PlaceCache<'a>,
     pub(crate) unwinders: RefCell<HashMap<*const Symbols, Rc<Unwinder<'a>>>>,
@@ -361,7 +361,7 @@ impl<'a> Viewer<'a> {
         view
     }
 
-    /// The trace state variables that a frame holds, but for what it says of itself.
+    /// The trace state variables in a frame, except those that are its stamp.
     #[must_use]
     pub fn variables(&self, frame: Frame<'a>) -> Map<i64> {
         let mut shown: Vec<(Arc<str>, i64)> = Vec::new();
@@ -408,14 +408,14 @@ impl<'a> Viewer<'a> {
         self.source_place(frame, state.pc()).source().cloned()
     }
 
-    /// What is known of the place where a frame is.
+    /// The facts about the place of a frame.
     pub(crate) fn cached_place(&self, frame: Frame<'a>, pc: Address) -> Rc<CachedPlace<'a>> {
         let symbols = self.symbols(frame);
         self.places.get(symbols, self.scope(symbols, frame, pc))
     }
 
-    /// What is known of the place whose function and line a frame is shown with. That of a watch is the instruction that has
-    /// written, and the thread is at the one after it.
+    /// The facts about the place whose function and line a frame is shown with. For a watch it is the instruction that has
+    /// written, and the thread is at the next one.
     pub(crate) fn source_place(&self, frame: Frame<'a>, pc: Address) -> Rc<CachedPlace<'a>> {
         if !self.is_of_watch(frame) {
             return self.cached_place(frame, pc);
@@ -535,8 +535,8 @@ impl<'a> Viewer<'a> {
         values.map(|(view, _)| view).collect()
     }
 
-    /// The values of a frame of a list: as they are shown, and as data where that is wanted. One walk over a value makes both. One
-    /// that is collected twice is here once. Those of other names than are wanted are not evaluated.
+    /// The values of a frame of a list: as text, and as data if requested. One walk over a value makes both. One that is
+    /// collected twice is here once. Only the requested names are evaluated.
     pub(crate) fn evaluated(
         &self,
         frame: Frame<'a>,
@@ -571,7 +571,7 @@ impl<'a> Viewer<'a> {
         values
     }
 
-    /// The frame that stands for the span that a span is in.
+    /// The frame that represents a span's parent.
     pub(crate) fn parent_frame(&self, span: &Span) -> Option<u64> {
         let parent = self.file.spans().at(span.parent?)?;
         Some(parent.frame().0)
@@ -589,8 +589,8 @@ impl<'a> Viewer<'a> {
         collected.definition.source.condition()
     }
 
-    /// What the frame's tracepoint collects there, but for the registers and the data of a marker, which have a field of their
-    /// own; nothing where nothing is known of the program.
+    /// The items that the frame's tracepoint collects there, except registers and probe data, which have separate fields; empty
+    /// if the program is not known.
     pub(crate) fn items(
         &self,
         frame: Frame<'a>,
@@ -616,7 +616,7 @@ impl<'a> Viewer<'a> {
         stack_item(item).is_some() && variables.iter().all(|variable| variable.name != "stack")
     }
 
-    /// What collects the stack at a frame.
+    /// The item that collects the stack at a frame.
     pub(crate) fn stack_item(&self, frame: Frame<'a>, state: &FrameState<'a>) -> Option<StackItem> {
         let collected = match self.program.is_empty() {
             true => None,
@@ -677,7 +677,7 @@ impl<'a> Viewer<'a> {
     }
 }
 
-/// What is shown in the place of a value.
+/// The text that is shown instead of a value.
 pub(crate) fn reason(error: &ExpressionError) -> String {
     match error.kind() {
         ExpressionErrorKind::Unavailable => "<unavailable>".to_owned(),

@@ -14,18 +14,18 @@ use crate::program::{
 };
 use crate::words::printable;
 
-/// The commands: `file` for a program at its own addresses, `add-symbol-file -o` for one that was moved and for
-/// each library that has a file, then `target tfile`. `named` takes the program's place; where the file does not tell
-/// its modules they are all that is named, where [`Program`](crate::Program) finds them to have been.
+/// The commands: `file` for a program at its own addresses, `add-symbol-file -o` for one that was moved and for each library with
+/// a file, then `target tfile`. `named` replaces the program's path. If the file does not name its modules, these are the only
+/// modules, at the places that [`Program`](crate::Program) finds.
 ///
-/// Beside a trace file GDB 13 reads constants that were not collected at the addresses in the program's file, moved
-/// or not. Where sections are trusted to be read-only it takes them from the moved sections instead, which it knows
-/// of by `add-symbol-file`, and not by `symbol-file`.
+/// With a trace file GDB 13 reads constants that were not collected at the addresses in the program's file, moved or not. Where
+/// sections are trusted to be read-only it takes them from the moved sections instead. Those it knows by `add-symbol-file`, and
+/// not by `symbol-file`.
 ///
-/// A file that is not the one that was traced is not loaded, and GDB says so.
+/// A file that is not the traced one is not loaded, and GDB reports it.
 ///
 /// # Errors
-/// When one that was named is not the one that was traced; when the file does not tell its modules and it cannot be used.
+/// When a named file is not the traced one; when the file does not name its modules and the named one cannot be used.
 pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<String, ProgramError> {
     let mut text = String::from("set confirm off\nset trust-readonly-sections on\n");
     let modules = file.description().modules();
@@ -67,7 +67,7 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<Stri
             .any(|command| command.starts_with("col") && command.contains("/s"))
     });
     if strings {
-        // What follows the error is not read: so `target tfile` comes last.
+        // GDB reads nothing after the error: so `target tfile` comes last.
         text.push_str(
             "# GDB 13 cannot set tracepoints again that collect strings (\"Target does not support \"/s\"\").\n\
              # The frames are all there nevertheless: tfind, print, info locals.\n",
@@ -82,19 +82,19 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<Stri
     Ok(text)
 }
 
-/// A tracepoint that GDB takes for another one when it opens a file: its frames are shown as those of the other, and
-/// `tdump` looks in them for what the other collects.
+/// A tracepoint that GDB confuses with another one when it opens a file: its frames are shown as those of the other, and `tdump`
+/// uses the other's actions for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TakenForAnother {
     /// Which tracepoint.
     pub number: TracepointNumber,
-    /// For which it is taken.
+    /// The tracepoint that GDB takes it for.
     pub other: TracepointNumber,
     /// Where both are.
     pub address: Address,
 }
 
-/// What to expect, in a line.
+/// The effect, in a line.
 impl fmt::Display for TakenForAnother {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -110,8 +110,8 @@ impl fmt::Display for TakenForAnother {
     }
 }
 
-/// The tracepoints that GDB takes for others, told in the order in which it makes them: it knows one by its kind, address,
-/// condition and counts, and not by its number or actions.
+/// The tracepoints that GDB takes for others, given in the order in which it creates them. GDB compares kind, address, condition
+/// and counts, and not number or actions.
 pub fn taken_for_another<'t>(
     tracepoints: impl IntoIterator<Item = &'t Tracepoint>,
 ) -> Vec<TakenForAnother> {

@@ -1,4 +1,4 @@
-//! What a trace file is and holds, as one JSON object.
+//! The contents of a trace file, as one JSON object.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use tracewire_tracefile::{Ending, TraceFile};
 
 use crate::architecture::architecture_name;
 
-/// All of a trace file but its frames. A field that the file does not tell is left out.
+/// Everything in a trace file except its frames. A field that the file does not have is left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Info {
     /// `trace-file`.
@@ -26,7 +26,7 @@ pub struct Info {
     /// The machine, by the name that `--architecture` takes; one that has none by the name the file gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// How the run stood when the file was written.
+    /// The state of the run when the file was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<StatusInfo>,
     /// Hits that made no frame, because the run limited how often tracepoints may make one.
@@ -64,7 +64,7 @@ pub struct StatusInfo {
     /// GDB's word: `tstop`, `tfull`, `tpasscount`, `terror`, `tdisconnected`, `tnotrun`, `tunknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<&'static str>,
-    /// What the user said when stopping, or what the error was.
+    /// The user's note at the stop, or the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_text: Option<String>,
     /// The tracepoint that ended the run.
@@ -97,10 +97,10 @@ pub struct StatusInfo {
     /// The user's notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// Who ran it.
+    /// The user of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Fields that are not known, as they stand.
+    /// Unknown fields, unchanged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other: Vec<String>,
 }
@@ -141,7 +141,7 @@ pub struct TracepointInfo {
     /// How many bytes its frames took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<u64>,
-    /// What served it: `trap`, `jump`, `punned jump` or `jump over several instructions`.
+    /// Its mechanism: `trap`, `jump`, `punned jump` or `jump over several instructions`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<String>,
     /// Why it was not a faster one.
@@ -181,7 +181,7 @@ pub struct VariableInfo {
 pub struct ModuleInfo {
     /// Its file.
     pub path: String,
-    /// What is added to the file's addresses.
+    /// The difference between its addresses in memory and in the file.
     pub bias: String,
     /// Its first address.
     pub start: String,
@@ -205,12 +205,12 @@ pub struct ProblemInfo {
     pub line: usize,
     /// Where it starts.
     pub offset: u64,
-    /// What was expected.
+    /// The expected form.
     pub message: String,
 }
 
 impl Info {
-    /// What a file is and holds.
+    /// The contents of a file.
     #[must_use]
     pub fn of(file: &TraceFile) -> Self {
         let description = file.description();
@@ -268,7 +268,7 @@ fn told(skipped: u64) -> Option<u64> {
     (skipped > 0).then_some(skipped)
 }
 
-/// A time in which a tracepoint was out of the program.
+/// A pause of a tracepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct PauseInfo {
     /// When it began, in microseconds since 1970, as `time_us` of frames.

@@ -1,4 +1,4 @@
-//! A program or library by itself: what machine it is for, and the markers in it.
+//! A single program or library: its machine, and its USDT probes.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,14 +7,14 @@ use std::path::Path;
 use serde::Serialize;
 use tracewire_debuginfo::{SymbolError, Symbols};
 
-/// What `info` says of an ELF file.
+/// The data of `info` for an ELF file.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ElfInfo {
     /// `elf`.
     pub kind: &'static str,
     /// The machine.
     pub architecture: &'static str,
-    /// Its markers for static tracepoints (`sys/sdt.h`), in the order in which the file has them.
+    /// Its USDT probes (`sys/sdt.h`), in the order of the file.
     pub markers: Vec<MarkerInfo>,
 }
 
@@ -27,7 +27,7 @@ pub struct MarkerInfo {
     pub address: String,
     /// Its arguments, in the assembler's notation.
     pub arguments: String,
-    /// The counter that must not be zero for the program to come by, if it has one.
+    /// The counter that must not be zero for the program to reach the probe, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semaphore: Option<String>,
     /// The function that it is in.

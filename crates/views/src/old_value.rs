@@ -54,7 +54,7 @@ fn bytes_of(number: i64, size: usize, order: ByteOrder) -> Vec<u8> {
 }
 
 impl<'a> Viewer<'a> {
-    /// What a frame's tracepoint watches, where an item is `$old`.
+    /// The object that a frame's tracepoint watches, if an item is `$old`.
     pub(crate) fn watched(&self, frame: Frame<'a>, item: &str) -> Option<(Address, WatchedObject)> {
         if item.strip_prefix('$') != Some(OLD_VALUE) {
             return None;

@@ -7,7 +7,7 @@ use tracewire_model::{Pause, Tracepoint, TracepointNumber};
 
 use crate::words;
 
-/// The times in which a tracepoint was out of the program, at one of its locations at least.
+/// The times in which a tracepoint was out of the program, at one or more of its locations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PausedTracepoint {
     /// Which tracepoint.

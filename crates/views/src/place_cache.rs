@@ -1,4 +1,4 @@
-//! What is worked out once for each place where frames are, and not for each frame.
+//! Facts that are computed once for each place of frames, and not for each frame.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -9,8 +9,8 @@ use tracewire_expr::{ExpressionError, PreparedExpression, PreparedItem, TypeWalk
 
 use crate::table::{SourceWords, cell};
 
-/// How many places are remembered. A file may step through any number of them; where each frame is at another one, what is
-/// remembered of more places than a processor's cache holds makes a search slower.
+/// The capacity of the cache. A file may step through any number of places. If each frame is at another one, a cache that does
+/// not fit in the processor's cache makes a search slower.
 const MOST_PLACES: usize = 500;
 
 /// A place of the program, as it was loaded when the frame was made.
@@ -99,7 +99,7 @@ impl<'a> CachedPlace<'a> {
     }
 }
 
-/// What is known of a text, which `work_out` gives the first time.
+/// The value for a text, which `work_out` computes the first time.
 fn remembered<V>(
     known: &RefCell<HashMap<Box<str>, Rc<V>>>,
     text: &str,

@@ -18,23 +18,23 @@ const MOST_MODULES: usize = 10_000;
 /// The symbols of the program that a trace file was made from.
 #[derive(Debug)]
 pub struct Program {
-    /// One for all times, unless modules lay at the same addresses at different times (a program that became
-    /// another one); by rising time, never empty.
+    /// One for all times, unless modules were at the same addresses at different times (a program that became another one). In
+    /// order of time, never empty.
     epochs: Vec<Epoch>,
-    /// What the user should know: files that are missing, or that are not the ones that were traced.
+    /// Messages for the user: files that are missing, or that are not the traced ones.
     pub notes: Vec<String>,
     files: ProgramFiles,
 }
 
-/// Where the files of a program are, apart from what the trace file says.
+/// The paths of a program's files, in addition to those in the trace file.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramFiles {
-    /// Each file takes the place of the module with its build id, else with its name, else of the program itself. A directory has
-    /// the files of modules at their own paths, as a container's root has, or by their names.
+    /// Each file replaces the module with its build id, else the one with its name, else the program itself. A directory has the
+    /// files of modules at their own paths, as a container's root has, or by their names.
     pub named: Vec<PathBuf>,
     /// Where debug information can be had that is not on this machine.
     pub debug_files: Option<Arc<dyn DebugFileSource>>,
-    /// What was read of files, once for all trace files of a run.
+    /// Files that were read, once for all trace files of a run.
     pub read: ReadFiles,
 }
 
@@ -64,7 +64,7 @@ struct Epoch {
     symbols: Symbols,
 }
 
-/// A program of which nothing is known.
+/// An unknown program.
 impl Default for Program {
     fn default() -> Self {
         Self {
@@ -148,7 +148,7 @@ impl Program {
             }
         }
         let mut usable = Vec::new();
-        // A file that lay at several places is read once, whatever ways to it are given.
+        // A file that was at several places is read once, also if it has several paths.
         let mut own_files: HashMap<PathBuf, Option<ModuleFile>> = HashMap::new();
         for (module, named) in modules.iter().zip(files) {
             let own = module_path(module);
@@ -231,7 +231,7 @@ impl Program {
         Ok(())
     }
 
-    /// Gives the rules by which values are shown; with none they are shown by their members.
+    /// Sets the rules by which values are shown; without rules they are shown by their members.
     pub fn set_type_rules(&mut self, rules: &Arc<TypeRules>) {
         for epoch in &mut self.epochs {
             epoch.symbols.set_type_rules(Arc::clone(rules));
@@ -266,11 +266,11 @@ impl Program {
         &self.epochs[index].symbols
     }
 
-    /// The places in the code that a location names, of the program and what it became: for a function where it begins,
-    /// and where GDB puts a tracepoint on it.
+    /// The addresses of a location, in the program and in what it became by exec: for a function its start, and the address where
+    /// GDB puts a tracepoint on it.
     ///
     /// # Errors
-    /// When it names none in any of them.
+    /// When it has none in any of them.
     pub fn code_places(&self, location: &str) -> Result<Vec<Address>, LocationError> {
         let mut places = BTreeSet::new();
         let mut failed = None;
@@ -291,7 +291,7 @@ impl Program {
         }
     }
 
-    /// Whether no two modules lay at the same address at different times, so that an address means the same at all times.
+    /// Whether no two modules were at the same address at different times, so that an address means the same at all times.
     #[must_use]
     pub const fn is_at_all_times(&self) -> bool {
         self.epochs.len() == 1
@@ -334,7 +334,7 @@ pub(crate) fn module_path(module: &Module) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(&module.path))
 }
 
-/// Which module a file stands for.
+/// The index of the module that a file replaces.
 fn place_of(file: &ModuleFile, modules: &[Module]) -> usize {
     let same_build =
         |module: &Module| !module.build_id.is_empty() && file.build_id() == Some(&module.build_id);
@@ -346,7 +346,7 @@ fn place_of(file: &ModuleFile, modules: &[Module]) -> usize {
         .unwrap_or(0)
 }
 
-/// What the user named: directories, where the modules are known that may be in them, and files.
+/// The user's paths: directories, if the modules that may be in them are known, and files.
 pub(crate) fn by_kind<'n>(
     named: &'n [PathBuf],
     modules: &[Module],
@@ -355,7 +355,7 @@ pub(crate) fn by_kind<'n>(
     paths.partition(|path| !modules.is_empty() && path.is_dir())
 }
 
-/// The file of a module in one of some directories: at its own path, or by its name.
+/// The file of a module in one of several directories: at its own path, or by its name.
 pub(crate) fn file_in(
     directories: &[&Path],
     module: &Module,

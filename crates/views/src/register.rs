@@ -6,14 +6,13 @@ use tracewire_arch::{BitField, RegisterType};
 use tracewire_expr::print_float;
 use tracewire_model::ByteOrder;
 
-/// How long the text of one register may become, in bytes; what is after it is left out. GDB's longest of x86-64, of
-/// 512 bits, has some 700.
+/// The longest text of one register, in bytes; the rest is left out. GDB's longest of x86-64, of 512 bits, has some 700.
 const LONGEST: usize = 4096;
 
 /// From more than so many equal elements on, GDB shows one and their number.
 const REPEATS: usize = 10;
 
-/// Whether the type says more of a register than its number does.
+/// Whether the type shows more of a register than its number.
 pub(crate) fn is_telling(value_type: &RegisterType) -> bool {
     !matches!(
         value_type,

@@ -1,5 +1,5 @@
-//! A frame as a row of a table: what a [`FrameView`](crate::FrameView) has, as far as a table shows it, and in text at
-//! once. A table of a million frames has no use for the registers of each.
+//! A frame as a row of a table: the part of a [`FrameView`](crate::FrameView) that a table shows, directly as text. A table of a
+//! million frames does not need the registers of each.
 
 use std::fmt::Write as _;
 
@@ -24,10 +24,10 @@ pub struct FrameRow {
     pub(crate) time_us: Option<u64>,
     pub(crate) thread: Option<u32>,
     pub(crate) cpu: Option<u32>,
-    /// Whether the program says where the frame is, and not an address alone.
+    /// Whether the program has a source place for the frame, and not only an address.
     pub(crate) is_placed: bool,
     pub(crate) place: String,
-    /// What the frame saw, a line each: the values, or what is in the frame where no symbols are known.
+    /// The frame's data, one line each: the values, or the contents of the frame if no symbols are known.
     pub(crate) lines: String,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// The callers, where the frame has its stack.
+    /// The callers, if the frame has its stack.
     fn stack_lines(&self, frame: Frame<'a>, lines: &mut String) {
         let Some(stack) = self.stack(frame) else {
             return;
@@ -181,7 +181,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// What is in a frame without values.
+    /// The contents of a frame without values.
     fn content_lines(&self, frame: Frame<'a>, lines: &mut String) {
         let registers = frame
             .registers()

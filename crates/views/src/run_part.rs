@@ -14,7 +14,7 @@ pub struct RunPart<'a> {
     pub process: Option<ThreadId>,
     /// The process that made that one.
     pub parent: Option<ThreadId>,
-    /// What the times of its frames count from, in microseconds.
+    /// The origin of its frames' times, in microseconds.
     pub origin: Option<u64>,
     /// The file.
     pub file: &'a TraceFile,

@@ -43,7 +43,7 @@ pub fn skipped_hits<'t>(
             hits: 0,
         });
         sum.skipped = sum.skipped.saturating_add(tracepoint.skipped);
-        // A file without usage says nothing of hits.
+        // A file without usage has no number of hits.
         let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
         sum.hits = sum.hits.saturating_add(hits);
     }

@@ -15,8 +15,8 @@ pub(crate) const DURATION: &str = "$duration";
 const RETURN_VALUE: &str = "$retval";
 
 impl<'a> Viewer<'a> {
-    /// Whether a list of frames has this one: all but those that belong to a span and do not stand for it, and those of spans whose
-    /// condition is not true.
+    /// Whether a list of frames has this one. Left out are frames that belong to a span and do not represent it, and those of
+    /// spans whose condition is not true.
     #[must_use]
     pub fn is_listed(&self, frame: Frame<'a>) -> bool {
         let spans = self.file().spans();
@@ -36,7 +36,7 @@ impl<'a> Viewer<'a> {
         self.file().spans().at(frame.number())
     }
 
-    /// What a frame is: `step`, `span`, `return` or `hit`.
+    /// The kind of a frame: `step`, `span`, `return` or `hit`.
     pub(crate) fn kind(&self, frame: Frame<'a>) -> &'static str {
         match self.span(frame) {
             _ if frame.is_step() == Some(true) => "step",
@@ -86,7 +86,7 @@ impl<'a> Viewer<'a> {
             let part = in_nanoseconds(part);
             let of_return = part.contains(RETURN_VALUE);
             let at = match (span.statement, exit) {
-                // What did not return has no return value.
+                // A span without a return has no return value.
                 (_, None) if of_return => return Some(false),
                 (_, Some(exit)) if of_return => exit,
                 (SpanStatement::Return, Some(exit)) => exit,

@@ -16,9 +16,9 @@ const SIGNAL: &str = "<signal handler called>";
 /// A function on the stack; of inlined functions, one each.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StackEntry {
-    /// Where it goes on, `0x…`.
+    /// Where it continues, `0x…`.
     pub pc: String,
-    /// The function; `<signal handler called>` for the kernel's frame between a handler and what it interrupted.
+    /// The function; `<signal handler called>` for the kernel's frame between a handler and the interrupted function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// The source file, as the debug information names it.

@@ -7,7 +7,7 @@ use tracewire_expr::State;
 use tracewire_model::{Address, RegisterNumber};
 use tracewire_tracefile::{Frame, TraceFile};
 
-/// What a frame saved, as [`tracewire_expr::evaluate`] asks for it.
+/// The data of a frame, in the form of [`tracewire_expr::evaluate`].
 #[derive(Clone, Debug)]
 pub(crate) struct FrameState<'a> {
     file: &'a TraceFile,
@@ -15,7 +15,7 @@ pub(crate) struct FrameState<'a> {
     pc: Address,
     /// How long the span took that the frame is of.
     duration: Option<u64>,
-    /// The memory of two contents, once it has been asked for.
+    /// The memory with two contents, once it is computed.
     differing: OnceCell<Vec<Range<u64>>>,
 }
 
@@ -50,7 +50,7 @@ impl State for FrameState<'_> {
         if let Some(bytes) = self.frame.register(register) {
             return Some(bytes.to_vec());
         }
-        // A frame without registers still says where the thread was.
+        // A frame without registers still has the thread's address.
         let layout = self.file.layout()?;
         let counter = layout.program_counter()?;
         (counter.number == register).then(|| {
@@ -87,8 +87,7 @@ impl State for FrameState<'_> {
             .any(|range| range.start < end && address.0 < range.end)
     }
 
-    /// A trace state variable; a register where no variable has its name, of machines whose registers expressions
-    /// do not know by themselves.
+    /// A trace state variable; or a register if no variable has its name, for machines whose registers expressions do not know.
     fn variable(&self, name: &str) -> Option<i64> {
         let variables = self.file.description().variables();
         if let Some(variable) = variables.iter().find(|variable| variable.name == name) {

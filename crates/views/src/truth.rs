@@ -7,7 +7,7 @@ use crate::frame::Viewer;
 use crate::state::FrameState;
 
 impl<'a> Viewer<'a> {
-    /// Evaluates an expression on a frame and says whether it is true.
+    /// Evaluates an expression on a frame as a condition.
     pub(crate) fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
         self.truth_in_span(frame, expression, None)
     }
@@ -33,10 +33,10 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Evaluates an expression on a frame and shows its value as its language writes it; none where the frame does not tell it.
+    /// Evaluates an expression on a frame and formats its value in its language; `None` if the frame does not have it.
     ///
     /// # Errors
-    /// When the frame lacks a value it needs, or it is no expression there.
+    /// When the frame lacks a needed value, or it is no expression there.
     pub fn print(
         &self,
         frame: Frame<'a>,
@@ -51,10 +51,10 @@ impl<'a> Viewer<'a> {
         Ok((printed != "<unavailable>").then_some(printed))
     }
 
-    /// Makes sure that an expression is one, in the language of one of the frames.
+    /// Checks that an expression is valid, in the language of one of the frames.
     ///
     /// # Errors
-    /// What is wrong with it, when it is none in any frame.
+    /// The error, when it is valid in no frame.
     pub fn check_expression(&self, expression: &str) -> Result<(), ExpressionError> {
         let mut wrong = None;
         for frame in self.file().frames() {
@@ -96,7 +96,7 @@ pub(crate) enum Truth {
     False,
     /// Its value is no number: a structure, or something that was not collected.
     NotANumber,
-    /// The frame lacks a value it needs, or it is no expression at all.
+    /// The frame lacks a needed value, or it is no valid expression.
     Unknown(ExpressionError),
     /// The frame does not say where the thread was.
     NoPlace,

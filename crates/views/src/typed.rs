@@ -30,7 +30,7 @@ pub struct ValueShape {
 /// A frame of a list without its values.
 #[derive(Clone, Debug)]
 pub struct TypedRow {
-    /// What it is: `hit`, `step` of a `while-stepping`, `span` or `return`.
+    /// Its kind: `hit`, `step` of a `while-stepping`, `span` or `return`.
     pub kind: &'static str,
     /// The source place.
     pub place: Option<SourcePlace>,
@@ -43,7 +43,7 @@ pub struct TypedRow {
 }
 
 impl<'a> Viewer<'a> {
-    /// What a frame is and where.
+    /// The kind and place of a frame.
     #[must_use]
     pub fn typed_row(&self, frame: Frame<'a>) -> TypedRow {
         TypedRow {
@@ -66,13 +66,13 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// The values of a frame of a list, in the order in which they are shown. One that is collected twice is here once.
+    /// The values of a frame of a list, in display order. One that is collected twice is here once.
     #[must_use]
     pub fn typed_values(&self, frame: Frame<'a>) -> Vec<TypedValue> {
         self.some_typed_values(frame, |_| true)
     }
 
-    /// As [`typed_values`](Self::typed_values), those of the wanted expressions alone. The others are not evaluated.
+    /// As [`typed_values`](Self::typed_values), only those of the requested expressions. The others are not evaluated.
     #[must_use]
     pub fn some_typed_values(
         &self,
@@ -88,7 +88,7 @@ impl<'a> Viewer<'a> {
             .collect()
     }
 
-    /// What data the values of a frame are. It is the same for all frames with one [`place_key`](Self::place_key).
+    /// The kinds of data of a frame's values. They are the same for all frames with one [`place_key`](Self::place_key).
     #[must_use]
     pub fn value_shapes(&self, frame: Frame<'a>) -> Vec<ValueShape> {
         let mut shapes = Vec::new();
@@ -139,7 +139,7 @@ impl<'a> Viewer<'a> {
         file.representatives()
     }
 
-    /// What the shapes of a frame's values depend on: the places that they were collected at, and whether a step did it.
+    /// The key on which the shapes of a frame's values depend: the places where they were collected, and whether by a step.
     #[must_use]
     pub fn place_key(&self, frame: Frame<'a>) -> Vec<(Option<Address>, Option<bool>, usize)> {
         let parts = self.frames_of(frame).into_iter();

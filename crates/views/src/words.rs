@@ -1,6 +1,6 @@
-//! How numbers are said to people.
+//! Formats for numbers in text output.
 
-/// A count with its noun, in the plural where that is due.
+/// A count with its noun, in the plural if needed.
 #[must_use]
 pub fn count(number: u64, noun: &str) -> String {
     if number == 1 {
@@ -69,7 +69,7 @@ pub fn duration(microseconds: u64) -> String {
     }
 }
 
-/// A stretch of time in nanoseconds, in the unit in which it has three digits before the point at most.
+/// A duration in nanoseconds, in the unit in which it has at most three digits before the point.
 #[must_use]
 pub fn nanoseconds(nanoseconds: u64) -> String {
     match nanoseconds {
@@ -126,7 +126,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// As [`printable`], of text that we have made of several lines, parts of which are from a file.
+/// As [`printable`], for our own text of several lines with parts from a file.
 #[must_use]
 pub fn printable_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(printable).collect();

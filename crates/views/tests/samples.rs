@@ -9,7 +9,7 @@ fn open(name: &str) -> TraceFile {
     TraceFile::open(sample(name)).expect("a trace file")
 }
 
-/// What a terminal without colours shows.
+/// The text on a terminal without colours.
 fn plain(text: &str) -> String {
     let mut shown = String::new();
     let mut escaped = false;
@@ -156,8 +156,7 @@ fn with_lines(lines: &str) -> TraceFile {
     TraceFile::from_bytes(text.into_bytes()).expect("a trace file")
 }
 
-/// A short file can tell of any number of loads of a large program: it is read once, and there are not more sets of
-/// modules than somebody has a use for.
+/// A short file can name any number of loads of a large program: it is read once, and the number of module sets is limited.
 #[test]
 fn modules_that_come_and_go_are_read_once() {
     let path: String = sample("sample")
@@ -206,7 +205,7 @@ fn variables_of_a_frame() {
     assert_eq!(shown[1], ("number 1".into(), 6));
 }
 
-/// GDB has no blocks in blocks, whatever a file says: the lines of one tracepoint are never far to the right.
+/// GDB has no blocks in blocks, for any file: the lines of one tracepoint are never far to the right.
 #[test]
 fn blocks_of_steps_are_indented_once() {
     let lines = "tp Z1:1000:cmd:0:2:7773\n".repeat(3) + "tp Z1:1000:cmd:0:3:656e64\n";

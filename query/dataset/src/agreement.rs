@@ -1,4 +1,4 @@
-//! Values of recorded programs: what is in a column, against what `show` prints, which is read by itself here.
+//! Values of recorded programs: the contents of columns, compared with the output of `show`, which is parsed separately here.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ enum Leaf {
     Single(f32),
     /// A string or a character.
     String(String),
-    /// A length of time: in nanoseconds, and in its own unit. Rust's are nanoseconds; C++ has a type for each unit.
+    /// A duration: in nanoseconds, and in its own unit. Rust's are nanoseconds; C++ has a type for each unit.
     Time(i128, i128),
     /// A word: an enumerator, a truth value, a variant.
     Word(String),
@@ -83,7 +83,7 @@ fn leaves_of(array: &dyn Array, row: usize, leaves: &mut Vec<Leaf>) {
             let text = array.as_string::<i32>().value(row);
             match text {
                 "()" | "{}" => {}
-                // What has parts and several types is JSON.
+                // A value with parts and several types is JSON.
                 _ if text.starts_with(['{', '[']) => leaves.extend(printed(text, true)),
                 _ => leaves.push(Leaf::Word(text.to_owned())),
             }

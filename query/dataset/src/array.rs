@@ -12,10 +12,10 @@ use tracewire_expr::{Datum, Shape};
 
 use crate::column::{MOST_DIGITS, data_type};
 
-/// How much is said of one value that is not there as a whole, in bytes.
+/// The longest note about one incomplete value, in bytes.
 const LONGEST_NOTE: usize = 500;
 
-/// What the type of a column cannot hold of its values: a text for each row that has something to say.
+/// The parts of values that a column's type cannot hold: a text for each row that needs one.
 #[derive(Debug)]
 pub(crate) struct Notes(Vec<Option<String>>);
 
@@ -46,7 +46,7 @@ impl Notes {
 /// A value of a column, and the row that it is in.
 type Cell<'d> = (usize, Option<&'d Datum>);
 
-/// A column of so many rows; what it cannot hold, and the bytes of strings that are not UTF-8.
+/// A column of this many rows; the notes, and the bytes of strings that are not UTF-8.
 pub(crate) fn column(shape: &Shape, data: &[Option<&Datum>]) -> (ArrayRef, Notes) {
     let mut notes = Notes(vec![None; data.len()]);
     let cells: Vec<Cell<'_>> = data.iter().copied().enumerate().collect();
@@ -73,7 +73,7 @@ fn reason(why: &str) -> &str {
 }
 
 fn array(shape: &Shape, cells: &[Cell<'_>], path: &str, notes: &mut Notes) -> ArrayRef {
-    // A value that is missing is said here; all others are looked at by their shape.
+    // A missing value gets a note here; all others are processed by their shape.
     let mut known = Vec::with_capacity(cells.len());
     for (row, datum) in cells {
         if let Some(Datum::Missing(why)) = datum {
@@ -126,7 +126,7 @@ fn array(shape: &Shape, cells: &[Cell<'_>], path: &str, notes: &mut Notes) -> Ar
         }
         Shape::Float32 => Arc::new(
             leaf.values(|datum| match datum {
-                // It was made of 32 bits.
+                // It was made from 32 bits.
                 Datum::Float(value) => Some(*value as f32),
                 _ => None,
             })

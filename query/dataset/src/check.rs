@@ -1,4 +1,4 @@
-//! What is wrong with a dataset.
+//! Checks a dataset.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -42,7 +42,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The file or directory.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
@@ -65,7 +65,7 @@ struct Known {
     path: PathBuf,
     rows: u64,
     schema: SchemaRef,
-    /// What `runs` says of the others.
+    /// The contents of `runs` about the other tables.
     tables: Option<String>,
 }
 
@@ -100,7 +100,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), DatasetErro
     for entry in entries {
         let entry = entry.map_err(DatasetError::file(directory))?;
         let path = entry.path();
-        // A link is a file that is not ours, wherever it leads.
+        // A link is a foreign file, wherever it leads.
         let kind = entry.file_type().map_err(DatasetError::file(&path))?;
         if kind.is_dir() {
             collect(&path, files)?;
@@ -129,7 +129,7 @@ fn error<E: fmt::Display>(error: E) -> (Severity, String) {
     (Severity::Error, error.to_string())
 }
 
-/// What a file says of itself.
+/// The metadata of a file.
 fn metadata_of(reader: &ParquetRecordBatchReaderBuilder<File>, wanted: &str) -> Option<String> {
     let all = reader.metadata().file_metadata().key_value_metadata()?;
     all.iter().find(|pair| pair.key == wanted)?.value.clone()
@@ -183,7 +183,7 @@ pub struct ListedFile {
 pub struct Listing {
     /// The tables of whole runs, by their paths.
     pub files: Vec<ListedFile>,
-    /// What is passed over: files that are not finished, runs that are not whole. Foreign files are errors.
+    /// The skipped parts: unfinished files, incomplete runs. Foreign files are errors.
     pub findings: Vec<Finding>,
 }
 
@@ -233,7 +233,7 @@ pub fn list(directory: &Path) -> Result<Listing, DatasetError> {
 }
 
 impl ListedFile {
-    /// The columns of the file, and what its end says of its rows. The rows are not read.
+    /// The columns of the file, and the metadata of its rows at the end. The rows are not read.
     ///
     /// # Errors
     /// When it is not a whole file of this table and run.
@@ -248,7 +248,7 @@ impl ListedFile {
     }
 }
 
-/// What a path says that a file is: `run`, `host`, `day`, `table`.
+/// The parts of a file's path: `run`, `host`, `day`, `table`.
 fn place(directory: &Path, path: &Path) -> Look<[String; 4]> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with('.') && name.ends_with(UNFINISHED) {
@@ -328,7 +328,7 @@ fn check_runs(directory: &Path, known: &[Known], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Columns that have several types: of builds in which an expression has another type.
+/// Columns with several types: from builds in which an expression has another type.
 fn check_types(known: &[Known], findings: &mut Vec<Finding>) {
     let mut types: BTreeMap<(&str, &str), Vec<(&DataType, &Known)>> = BTreeMap::new();
     for file in known {
@@ -359,7 +359,7 @@ fn check_types(known: &[Known], findings: &mut Vec<Finding>) {
     }
 }
 
-/// What file the run in a directory was made of, as any of its tables says.
+/// The source file of the run in a directory, from any of its tables.
 pub(crate) fn source_of(of_run: &Path) -> Option<String> {
     let mut files = Vec::new();
     // A directory that is not there has none.

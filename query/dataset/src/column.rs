@@ -70,7 +70,7 @@ pub(crate) fn unified(a: &Shape, b: &Shape) -> Shape {
     }
 }
 
-/// Names of columns, each once. SQL does not tell capitals from small letters.
+/// Names of columns, each once. SQL ignores case.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashSet<String>);
 

@@ -1,7 +1,7 @@
-//! A dataset: a directory of Parquet files, in the form that Hive's partitions have.
+//! A dataset: a directory of Parquet files, in the form of Hive's partitions.
 //!
-//! `run=NAME/host=NAME/day=YYYY-MM-DD/table=NAME/part-0.parquet`. Each run has a directory of its own, so writers do not
-//! meet. The file of `runs` comes last: a run without one is not whole.
+//! `run=NAME/host=NAME/day=YYYY-MM-DD/table=NAME/part-0.parquet`. Each run has a separate directory, so writers do not conflict.
+//! The file of `runs` comes last: a run without one is incomplete.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::table::{RUNS, Table};
 /// The file of a table.
 pub(crate) const PART: &str = "part-0.parquet";
 
-/// What a run is called in a dataset.
+/// The name of a run in a dataset.
 #[derive(Clone, Debug, Default)]
 pub struct AddOptions {
     /// The name of the run; without one, the trace file's name and a hash of its content.
@@ -129,7 +129,7 @@ pub fn add(directory: &Path, run: &Run<'_>, options: &AddOptions) -> Result<Adde
     })
 }
 
-/// A name as a part of a path that no reader takes for anything else.
+/// A name as a part of a path that all readers take for a plain name.
 fn path_part(name: &str) -> String {
     let part = name.chars().map(|c| match c {
         c if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') => c,

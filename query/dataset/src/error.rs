@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of datasets.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ pub enum DatasetError {
         /// Why.
         source: std::io::Error,
     },
-    /// A file of a dataset is not what its place says, or is damaged.
+    /// The contents of a dataset's file do not match its path, or are damaged.
     #[error("{}: {message}", path.display())]
     Unusable {
         /// Which.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
     /// A Parquet file cannot be written.
@@ -43,7 +43,7 @@ pub enum DatasetError {
     /// A name that is part of a path cannot be one.
     #[error("{what} {name:?} cannot be a part of a path: use letters, digits, `.`, `-` and `_`")]
     Name {
-        /// What it names.
+        /// The kind of the name.
         what: &'static str,
         /// The name.
         name: String,

@@ -11,8 +11,8 @@ use tracewire_views::{Program, Viewer};
 use crate::column::{Names, data_type, unified};
 use crate::table::{FRAME_COLUMNS, Table, fields};
 
-/// The most expressions that one tracepoint has columns for. Steps may come by any number of places with variables of their own; the
-/// values of those for which there is no column are in `values`.
+/// The most expressions with columns for one tracepoint. Steps may reach any number of places with other variables; the values of
+/// expressions without a column are in `values`.
 const MOST_EXPRESSIONS: usize = 2000;
 
 /// Which tables a run has, and their columns. It holds nothing of the file and of the program, so threads may share it.
@@ -29,11 +29,11 @@ pub(crate) struct Wide {
     pub(crate) expressions: Vec<Expression>,
     /// Where each expression is: its name, and how many of the same name the frame has before it.
     pub(crate) index: HashMap<(String, usize), usize>,
-    /// What each column after those of the frame holds.
+    /// The contents of each column after those of the frame.
     pub(crate) columns: Vec<(usize, Part)>,
 }
 
-/// What a column holds of an expression.
+/// The part of an expression in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Value,
@@ -112,7 +112,7 @@ fn common_tables() -> Vec<Table> {
     ]
 }
 
-/// What the frames of a run collect, as far as they were looked at.
+/// The collected expressions in the frames of a run that were read so far.
 pub(crate) struct Places {
     seen: HashSet<(TracepointNumber, PlaceKey)>,
     found: BTreeMap<TracepointNumber, Found>,
@@ -157,7 +157,7 @@ impl Places {
     }
 }
 
-/// What the frames of a tracepoint collect.
+/// The collected expressions in the frames of a tracepoint.
 #[derive(Default)]
 struct Found {
     expressions: Vec<Expression>,

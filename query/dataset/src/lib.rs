@@ -1,9 +1,9 @@
 //! The values of a trace run as typed rows.
 //!
 //! A [`Run`] is a trace file with its program. Its [tables](Run::tables) are `runs`, `modules`, `probes`, `hits`, `values` and
-//! `spans`, and for each tracepoint a wide one, `tpN`, with a column for each collected expression, named as the user wrote it.
-//! [`Run::read`] makes Arrow batches of all of them, sorted by time. [`add`] writes them as Parquet files into a directory,
-//! [`check`] says what is wrong with one.
+//! `spans`. There is also a wide one for each tracepoint, `tpN`, with a column for each collected expression, named as the user
+//! wrote it. [`Run::read`] makes Arrow batches of all of them, sorted by time. [`add`] writes them as Parquet files into a
+//! directory, and [`check`] checks one.
 //!
 //! The values are those that `tracewire show --json` shows: one walk over a value makes its text and its data
 //! ([`tracewire_expr::Datum`]).
@@ -25,9 +25,9 @@
 //! | Rust's enums with data | `STRUCT`, with the variant's name in `variant` |
 //! | arrays, vectors, lists, sets | `LIST` |
 //! | maps | `LIST` of `STRUCT(key, value)`: a `std::multimap` has a key several times |
-//! | pointers with an owner, optional values | as what they hold |
+//! | owning pointers, optional values | as their contents |
 //!
-//! What is not there is null, and `NAME_unavailable` has the reason.
+//! A missing value is null, and `NAME_unavailable` has the reason.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

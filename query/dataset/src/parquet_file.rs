@@ -16,22 +16,22 @@ use crate::table::Table;
 /// The version of the tables, in the metadata of each file. A reader knows all versions up to its own.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The metadata that says which version the tables have.
+/// The metadata key for the version of the tables.
 pub(crate) const VERSION_KEY: &str = "tracewire.schema";
 
-/// The metadata that says which table it is.
+/// The metadata key for the name of the table.
 pub(crate) const TABLE_KEY: &str = "tracewire.table";
 
-/// The metadata that says which run it is of.
+/// The metadata key for the name of the run.
 pub(crate) const RUN_KEY: &str = "tracewire.run";
 
-/// The metadata that says what file the run was made of: a hash.
+/// The metadata key for the file that the run was made from: a hash.
 pub(crate) const SOURCE_KEY: &str = "tracewire.source";
 
-/// The metadata of `runs` that says how many rows each table of the run has: `NAME=ROWS` with blanks between them.
+/// The metadata key of `runs` for the number of rows in each table of the run: `NAME=ROWS` separated by blanks.
 pub(crate) const TABLES_KEY: &str = "tracewire.tables";
 
-/// Rows of a row group: what a reader skips by the least and the greatest time.
+/// Rows of a row group: the unit that a reader skips by the least and the greatest time.
 const ROWS_A_GROUP: usize = 128 << 10;
 
 /// A good compression at more than the speed at which values are evaluated.
@@ -50,7 +50,7 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
-    /// Begins a file for a table; `metadata` beside its own.
+    /// Begins a file for a table, with `metadata` in addition to its own.
     pub(crate) fn create(
         path: &Path,
         table: &Table,
@@ -62,8 +62,7 @@ impl TableFile {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(DatasetError::file(directory))?;
         }
-        // What a program had in its memory is for the user who recorded it, as a trace file is.
-        // A link that is there already is not followed.
+        // Data from a program's memory is only for the user who recorded it, as in a trace file. An existing link is not followed.
         let _ = std::fs::remove_file(&unfinished);
         let file = OpenOptions::new()
             .write(true)
@@ -116,7 +115,7 @@ impl TableFile {
         Ok(())
     }
 
-    /// Writes all that is left, and waits until it is on the disk. The file is not in its place yet.
+    /// Writes the rest, and waits until it is on the disk. The file is not in its place yet.
     pub(crate) fn finish(&mut self) -> Result<(), DatasetError> {
         let Some(writer) = self.writer.take() else {
             return Ok(());
@@ -137,7 +136,7 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        // It is gone where it was put in place. Nothing can be done about one that cannot be removed: `check` names it.
+        // It does not exist after it was moved to its place. One that cannot be removed is reported by `check`.
         let _ = std::fs::remove_file(&self.unfinished);
     }
 }

@@ -17,7 +17,7 @@ use crate::layout::{Layout, Part, Wide};
 use crate::narrow::{number, numbers, texts};
 use crate::table::{FRAME_COLUMNS, HITS, Table, VALUES};
 
-/// What of frames is worked out: what no column needs is not.
+/// The parts of frames that are computed: only those that a column needs.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Needs {
     time: bool,
@@ -138,7 +138,7 @@ fn frame_column(name: &str, rows: &[&Row]) -> ArrayRef {
     }
 }
 
-/// What a table has a row for.
+/// The rows of a table.
 #[derive(Clone, Copy, Debug)]
 enum Kind<'l> {
     Hits,
@@ -191,7 +191,7 @@ impl<'l> RowMaker<'l> {
         }
     }
 
-    /// What of frames the columns need.
+    /// The parts of frames that the columns need.
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::default();
         for field in self.schema.fields() {
@@ -222,7 +222,7 @@ impl<'l> RowMaker<'l> {
         own.collect()
     }
 
-    /// The rows of frames, all of which are of the table's tracepoint.
+    /// The rows of frames, all of which belong to the table's tracepoint.
     pub(crate) fn rows(&self, rows: &[&Row]) -> Result<RecordBatch, DatasetError> {
         let (count, columns) = match self.kind {
             Kind::Hits => {
@@ -338,7 +338,7 @@ fn value_column(name: &str, all: &[(&Row, &TypedValue)]) -> ArrayRef {
     }
 }
 
-/// Reads frames as rows of one table: `hits`, `values` or that of a tracepoint. What no column needs is not worked out.
+/// Reads frames as rows of one table: `hits`, `values` or that of a tracepoint. Data without a column is not computed.
 ///
 /// It belongs to one thread, as the program's symbols do.
 #[derive(Debug)]
@@ -379,7 +379,7 @@ impl<'a> FrameReader<'a> {
         &self.maker.schema
     }
 
-    /// The rows of frames. A frame that stands for nothing in the table has none.
+    /// The rows of frames. A frame without a row in the table is skipped.
     ///
     /// # Errors
     /// When rows do not fit their table.
@@ -399,7 +399,7 @@ impl<'a> FrameReader<'a> {
     }
 }
 
-/// The rows of a table that is not made of frames: `runs`, `modules`, `probes` or `spans`. None for other tables.
+/// The rows of a table without frames: `runs`, `modules`, `probes` or `spans`. `None` for other tables.
 ///
 /// # Errors
 /// When rows do not fit their table.

@@ -18,13 +18,13 @@ use crate::table::Table;
 /// How many frames are made into rows at a time.
 const FRAMES_A_BATCH: usize = 8192;
 
-/// From how many frames on another thread is worth its own copy of the program's symbols.
+/// From this many frames on, a second thread is worth its own copy of the program's symbols.
 pub const FRAMES_FOR_THREADS: usize = 20_000;
 
 /// The most threads: each has the symbols in memory.
 pub const MOST_THREADS: usize = 8;
 
-/// How many pieces a thread may be ahead of what is taken.
+/// How many pieces a thread may be ahead of the consumer.
 const AHEAD: usize = 2;
 
 /// A trace file with its program, as tables.
@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
         self.layout.tables()
     }
 
-    /// Gives the rows of all tables, in batches: those of each table sorted as it says. `wanted` says which tables.
+    /// Passes on the rows of all tables, in batches; each table has its own order. `wanted` selects the tables.
     ///
     /// # Errors
     /// When `take` fails, and when rows do not fit their table.
@@ -172,7 +172,7 @@ impl Pieces<'_, '_> {
                         program.set_type_rules(&rules);
                         let viewer = Viewer::new(self.file, &program);
                         for numbers in mine {
-                            // Nobody reads on after an error.
+                            // After an error the rows are not needed.
                             if done.send(self.piece(&viewer, numbers)).is_err() {
                                 return;
                             }

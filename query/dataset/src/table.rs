@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// Whether a column says what a frame is, and not what it collected.
+    /// Whether a column describes the frame, and is not collected data.
     #[must_use]
     pub fn is_of_frame(&self, column: &str) -> bool {
         match self.name.as_str() {

@@ -1,4 +1,4 @@
-//! Datasets: what DuckDB reads of them, and what is said of files that are damaged or foreign.
+//! Datasets: DuckDB reads them, and damaged or foreign files are reported.
 
 #[path = "../../test/duckdb.rs"]
 mod duckdb;
@@ -296,7 +296,7 @@ fn duckdb_reads_what_show_prints() {
     assert_eq!(*runs, [serde_json::json!([true, 40, "marker"])]);
 }
 
-/// Two builds of one program, in which a column has another type.
+/// Two builds of one program, in which a column has different types.
 #[test]
 fn builds_with_other_types_are_named_and_read_together() {
     let source = |kind: &str| {
@@ -408,7 +408,7 @@ fn damaged_and_foreign_files_are_named() {
     fs::write(table("hits"), &whole).expect("written");
     assert_eq!(findings(&dataset), []);
 
-    // Of another place, or of nobody's.
+    // Of another place, or of no place.
     fs::copy(table("values"), table("hits")).expect("copied");
     one(
         &dataset,

@@ -51,12 +51,12 @@ impl Format {
     }
 }
 
-/// What is written to.
+/// The output.
 enum Target {
     Standard,
     /// A pipe or a device, which cannot be replaced.
     Stream(PathBuf),
-    /// A file, and what is to become it.
+    /// A temporary file, and its final path.
     File(PathBuf, NamedTempFile),
 }
 
@@ -130,7 +130,7 @@ impl Output {
             Format::Parquet => write_parquet(sink, schema, counted),
             Format::Arrow => write_arrow(sink, &schema, counted),
         };
-        // The reader of our output has closed it, and has what it wants.
+        // The reader of the output has closed it, and needs no more.
         if !is_broken.load(Ordering::Relaxed) {
             written?;
         }
@@ -142,7 +142,7 @@ impl Output {
     }
 }
 
-/// What is written to, and whether its reader has closed it: not all writers of formats keep the kind of an error.
+/// The output, and whether its reader has closed it: not all writers of formats keep the kind of an error.
 struct Sink {
     to: BufWriter<Box<dyn Write + Send>>,
     is_broken: Arc<AtomicBool>,
@@ -220,7 +220,7 @@ fn write_table(
             }
         }
     }
-    // Without rows there is nothing to say of columns.
+    // Without rows there are no column types to report.
     if widths.is_none() && has_rows {
         write_first(&mut out, schema, &waiting)?;
     }
@@ -281,7 +281,7 @@ fn write_csv(
     for batch in batches {
         let batch = batch?;
         let columns = formatters(&batch, &options)?;
-        // A column of nothing but null has no bits for it.
+        // A column of only nulls has no bits for them.
         let nulls: Vec<_> = batch.columns().iter().map(Array::logical_nulls).collect();
         for row in 0..batch.num_rows() {
             for (at, (column, nulls)) in columns.iter().zip(&nulls).enumerate() {

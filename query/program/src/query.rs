@@ -112,7 +112,7 @@ fn half_of_free() -> u64 {
     free().unwrap_or(USUAL).max(LEAST_MEMORY)
 }
 
-/// What is asked.
+/// The query.
 struct Question {
     sql: String,
     parameters: BTreeMap<String, ScalarValue>,
@@ -156,7 +156,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Answer> {
     Ok(if rows == 0 { Answer::No } else { Answer::Yes })
 }
 
-/// An error without what the engine says around it.
+/// An error without the engine's context.
 fn said(error: QueryError) -> anyhow::Error {
     match error {
         QueryError::Engine(inner) => {
@@ -173,7 +173,7 @@ fn said(error: QueryError) -> anyhow::Error {
                 .unwrap_or(&text);
             anyhow::anyhow!("{short}")
         }
-        // What the engine says of its parts is not what is to be done.
+        // The engine's names of its parts do not help the user.
         QueryError::Memory { .. } => anyhow::anyhow!("{error}"),
         error => error.into(),
     }

@@ -1,4 +1,4 @@
-//! The page on SQL is true: its commands are run, and their output is compared with what the page shows.
+//! The page on SQL is true: its commands are run, and their output is compared with the page.
 //!
 //! It is not among the pages that the tests of `tracewire` run, because it needs this program. Numbers of more than three digits
 //! differ from run to run. `TRACEWIRE_DOCUMENTS=write` writes the output of this run into the page.

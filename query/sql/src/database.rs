@@ -59,7 +59,7 @@ pub struct Options {
     pub index: Option<IndexCache>,
     /// The most memory that sorting, grouping and joining may take, in bytes.
     pub memory: usize,
-    /// Where rows are written for which there is no memory; none for the system's directory for temporary files.
+    /// Where rows are written that do not fit in memory; `None` for the system's directory for temporary files.
     pub spill: Option<PathBuf>,
     /// How many threads work on a query; none for as many as there are processors.
     pub threads: Option<NonZero<usize>>,
@@ -77,31 +77,31 @@ impl Default for Options {
     }
 }
 
-/// Runs, of which queries can be asked.
+/// Runs that can be queried.
 pub struct Database {
     runtime: Runtime,
     context: SessionContext,
     options: Options,
     traces: Vec<Arc<TraceRun>>,
     files: Vec<ListedFile>,
-    /// The tables that were asked for.
+    /// The tables that were used.
     tables: HashMap<String, Arc<ViewTable>>,
 }
 
 /// A part of a table.
 struct Part {
     provider: Arc<dyn TableProvider>,
-    /// What a dataset has in its paths, where the part is of a trace file.
+    /// The trace file of the part; a dataset has these data in its paths.
     of_trace: Option<Arc<TraceRun>>,
 }
 
 impl Database {
-    /// Opens trace files and datasets. What is to be known of them is said to `note`, which takes text with names from files.
+    /// Opens trace files and datasets. Messages about them are passed to `note`, as text with names from files.
     ///
     /// A trace file's run has the name of the file without its ending; where two have the same, the names are the paths.
     ///
     /// # Errors
-    /// When one of them cannot be read, or has something that is no part of it; when two runs have one name.
+    /// When one of them cannot be read, or has foreign contents; when two runs have the same name.
     pub fn open(
         paths: &[PathBuf],
         options: Options,
@@ -161,10 +161,10 @@ impl Database {
             .collect()
     }
 
-    /// Answers a query. `parameters` are the values of what it names `$NAME`.
+    /// Executes a query. `parameters` are the values of its `$NAME`.
     ///
     /// # Errors
-    /// When it is no query, or asks for what is not there.
+    /// When it is no query, or refers to something that does not exist.
     pub fn query(
         &mut self,
         sql: &str,
@@ -175,12 +175,12 @@ impl Database {
         let started = self.on_worker(async move {
             let plan = state.create_physical_plan(&plan).await?;
             let mut rows = execute_stream(plan, task)?;
-            // The rows are made by the workers, and handed over here.
+            // The workers make the rows and pass them on here.
             let mut stream = RecordBatchReceiverStreamBuilder::new(rows.schema(), AHEAD);
             let sender = stream.tx();
             stream.spawn(async move {
                 while let Some(batch) = rows.next().await {
-                    // Nobody reads on.
+                    // The reader has stopped.
                     if sender.send(batch).await.is_err() {
                         break;
                     }
@@ -209,7 +209,7 @@ impl Database {
         })
     }
 
-    /// How a query would be answered: for each table how many frames are read, and what is done with their rows.
+    /// Explains a query: how many frames are read for each table, and how their rows are processed.
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -347,7 +347,7 @@ impl Database {
 
     fn plan_error(&self, error: DataFusionError) -> QueryError {
         let root = error.find_root().to_string();
-        // The engine has no kind of its own for this.
+        // The engine has no separate kind for this error.
         if let Some(name) = root
             .strip_prefix("Error during planning: table '")
             .and_then(|rest| rest.strip_suffix("' not found"))
@@ -417,12 +417,12 @@ fn context(options: &Options, threads: usize) -> EngineResult<SessionContext> {
     // A filter that leaves few rows spares the decoding of the others.
     config.options_mut().execution.parquet.pushdown_filters = true;
     config.options_mut().execution.parquet.reorder_filters = true;
-    // It takes a column of a view for that of the table below, where an expression asks for a part of a structure.
+    // The engine confuses a column of a view with that of the table below, if an expression uses a part of a structure.
     config
         .options_mut()
         .optimizer
         .enable_leaf_expression_pushdown = false;
-    // What each sort keeps for the merge of what it has spilled is a small part of all.
+    // The reserve of each sort for the merge of its spilled rows is a small part of the memory.
     let reserved = &mut config.options_mut().execution.sort_spill_reservation_bytes;
     *reserved = (options.memory / (8 * threads)).min(*reserved);
     let pool = FairSpillPool::new(options.memory);
@@ -525,7 +525,7 @@ fn parse(sql: &str, words: Vec<TokenWithSpan>) -> Result<Statement, QueryError> 
     }
 }
 
-/// What the parser says, without the place at its end; 0 where it names none.
+/// The parser's message, without the position at its end; 0 without a position.
 fn place_of(message: &str) -> (String, u64, u64) {
     let found = || {
         let (before, place) = message.rsplit_once(" at Line: ")?;

@@ -38,7 +38,7 @@ impl DatasetTable {
         let mut tables: Vec<Self> = Vec::new();
         for file in files {
             let (columns, metadata) = file.open()?;
-            // What a file says of itself is no part of its columns.
+            // The metadata of a file is no part of its columns.
             let columns = Arc::new(Schema::new(columns.fields().clone()));
             let engine = |error| QueryError::Engine(Box::new(error));
             let statistics =

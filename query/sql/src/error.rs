@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of queries.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub enum QueryError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// A directory has no runs.
@@ -54,7 +54,7 @@ pub enum QueryError {
     /// The text is no SQL.
     #[error("{message}\n{}", underlined(sql, *line, *column))]
     Syntax {
-        /// What is wrong.
+        /// The problem.
         message: String,
         /// The text.
         sql: String,
@@ -119,17 +119,17 @@ pub enum QueryError {
         /// The value.
         value: String,
     },
-    /// The query wants more memory than it may have.
+    /// The query needs more memory than its limit.
     #[error(
         "the query wants more than {limit} of memory, after what could be written to {} was: give it more with --memory, or ask for less",
         spill.display()
     )]
     Memory {
-        /// What it may have, in words.
+        /// The limit, as text.
         limit: String,
-        /// Where rows are written for which there is no memory.
+        /// Where rows are written that do not fit in memory.
         spill: PathBuf,
-        /// What the engine says.
+        /// The engine's message.
         source: Box<DataFusionError>,
     },
     /// The engine cannot answer.

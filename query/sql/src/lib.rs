@@ -3,9 +3,9 @@
 //! A [`Database`] has the tables of [`tracewire_dataset`] for all its runs together: `runs`, `modules`, `probes`, `hits`, `values`,
 //! `spans`, and `tpN` for each tracepoint. Each begins with the column `run` and ends with `host` and `day`.
 //!
-//! The engine is DataFusion. A table of a trace file is read while the query runs: what a filter says of the frame's number, its time,
-//! its tracepoint and its program counter is asked of the frame index, the other filters on what a frame is are worked out before its
-//! values are, and of the values those are evaluated that the query names. Nothing is written but what the engine has no memory for.
+//! The engine is DataFusion. A table of a trace file is read while the query runs. Filters on the frame's number, its time, its
+//! tracepoint and its program counter use the frame index. Other filters on a frame's columns are evaluated before its values are.
+//! Only values that the query names are evaluated. Only data that the engine has no memory for is written.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

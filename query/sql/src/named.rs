@@ -1,6 +1,6 @@
 //! A library of queries.
 //!
-//! Each is a file in `queries`. Its first line says what it answers; each line after that is a parameter, `-- NAME (KIND): WHAT` or
+//! Each is a file in `queries`. Its first line describes the answer; each line after that is a parameter, `-- NAME (KIND): WHAT` or
 //! `-- NAME (KIND, VALUE): WHAT`, of the kind `number` or `text`.
 
 use std::collections::BTreeMap;
@@ -23,9 +23,9 @@ const ALL: [(&str, &str); 6] =
 pub struct NamedQuery {
     /// Its name.
     pub name: &'static str,
-    /// What it answers.
+    /// A description of the answer.
     pub about: &'static str,
-    /// What must or may be said.
+    /// Its parameters, required or optional.
     pub parameters: Vec<Parameter>,
     /// The query.
     pub sql: &'static str,
@@ -36,7 +36,7 @@ pub struct NamedQuery {
 pub struct Parameter {
     /// Its name: `$NAME` in the query.
     pub name: &'static str,
-    /// What it means.
+    /// Its description.
     pub about: &'static str,
     /// Its value where none is given; none where one must be.
     pub default: Option<&'static str>,

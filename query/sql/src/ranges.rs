@@ -1,4 +1,4 @@
-//! What a filter says of a column: the numbers or texts that a row may have where the filter is true.
+//! The constraint of a filter on a column: the numbers or texts of rows for which it may be true.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use datafusion::logical_expr::{Expr, Operator};
 /// Numbers that a column may have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ranges {
-    /// First and last numbers, rising and apart; none where nothing is said, and a row without a number may be wanted too.
+    /// First and last numbers, rising and disjoint; `None` without a constraint, where a row without a number may match too.
     known: Option<Vec<(i64, i64)>>,
 }
 
 impl Ranges {
-    /// Nothing is said.
+    /// No constraint.
     pub(crate) const ANY: Self = Self { known: None };
 
     /// The numbers from `first` to `last`.
@@ -24,7 +24,7 @@ impl Ranges {
         }
     }
 
-    /// What filters that all hold say of a column.
+    /// The common constraint of filters on a column.
     pub(crate) fn of(filters: &[Expr], column: &str) -> Self {
         let said = filters.iter().map(|filter| Self::of_one(filter, column));
         said.fold(Self::ANY, |all, one| all.and(&one))
@@ -130,17 +130,17 @@ impl Ranges {
         }
     }
 
-    /// Whether nothing is said.
+    /// Whether there is no constraint.
     pub(crate) const fn is_any(&self) -> bool {
         self.known.is_none()
     }
 
-    /// Whether a row with this number may be wanted.
+    /// Whether a row with this number may match.
     pub(crate) fn has(&self, number: i64) -> bool {
         self.overlaps(number, number)
     }
 
-    /// Whether one of these numbers may be wanted.
+    /// Whether one of these numbers may match.
     pub(crate) fn overlaps(&self, first: i64, last: i64) -> bool {
         let Some(known) = &self.known else {
             return true;
@@ -150,7 +150,7 @@ impl Ranges {
         known.get(at).is_some_and(|(start, _)| *start <= last) && first <= last
     }
 
-    /// The least and the greatest number that may be wanted; none where no number may be.
+    /// The least and the greatest number that may match; `None` where none can.
     pub(crate) fn bounds(&self) -> Option<(i64, i64)> {
         match &self.known {
             None => Some((i64::MIN, i64::MAX)),
@@ -159,7 +159,7 @@ impl Ranges {
     }
 }
 
-/// The texts that a column may have where filters hold; none where nothing is said of it.
+/// The texts of a column with which filters may be true; `None` without a constraint.
 pub(crate) fn texts(filters: &[Expr], column: &str) -> Option<BTreeSet<String>> {
     let said = filters.iter().filter_map(|filter| texts_of(filter, column));
     said.reduce(|all, one| all.intersection(&one).cloned().collect())

@@ -1,7 +1,7 @@
-//! Names in SQL: capitals and small letters are the same, as in DuckDB, whether a name has quotes or not.
+//! Names in SQL: case is ignored, as in DuckDB, for names with and without quotes.
 //!
-//! The engine tells them apart. So each word of a query that is a known name but for its capitals becomes that name before the query is
-//! parsed. Words of the language may be written in any way, so they may be changed too.
+//! The engine distinguishes case. So each word of a query that is a known name in another case is replaced by that name before the
+//! query is parsed. Keywords have any case, so they may be replaced too.
 
 use std::collections::{HashMap, HashSet};
 
@@ -77,9 +77,9 @@ impl Names {
         }
     }
 
-    /// Gives words the spelling of the names that they are. Other words without quotes get small letters.
+    /// Gives words the spelling of the names that they match. Other words without quotes become lower-case.
     ///
-    /// `values` is a word of the language too. Where no parenthesis follows, the table is meant.
+    /// `values` is a keyword too. Where no parenthesis follows, it is the table.
     pub(crate) fn spell(&self, words: &mut [TokenWithSpan]) {
         let mut next = Token::EOF;
         for word in words.iter_mut().rev() {

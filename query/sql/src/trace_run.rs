@@ -10,7 +10,7 @@ use tracewire_views::{Program, ProgramFiles};
 
 use crate::error::QueryError;
 
-/// A trace file, open, with what is known of its program. Threads share it: each makes symbols of its own.
+/// An open trace file and its program. Threads share it: each makes a separate copy of the symbols.
 #[derive(Debug)]
 pub(crate) struct TraceRun {
     pub(crate) name: String,
@@ -21,7 +21,7 @@ pub(crate) struct TraceRun {
 }
 
 impl TraceRun {
-    /// Opens a trace file. What is to be known of it and of its program is said to `note`.
+    /// Opens a trace file. Messages about it and its program are passed to `note`.
     pub(crate) fn open(
         path: &Path,
         name: String,
@@ -66,7 +66,7 @@ impl TraceRun {
         })
     }
 
-    /// The program, for one thread. Files that were read before are not read again; one that has gone meanwhile has no symbols.
+    /// The program, for one thread. Files that were already read are not read again; one that was removed meanwhile has no symbols.
     pub(crate) fn program(&self) -> Program {
         Program::with_files(&self.file, self.program_files.clone()).unwrap_or_default()
     }
@@ -91,7 +91,7 @@ impl TraceRun {
         tracepoints.map(|tracepoint| tracepoint.definition.number.0)
     }
 
-    /// The rows of a table that is not made of frames.
+    /// The rows of a table without frames.
     pub(crate) fn rows(&self, table: &Table) -> Result<Option<RecordBatch>, QueryError> {
         Ok(rows_of_run(&self.file, &self.program(), table)?)
     }

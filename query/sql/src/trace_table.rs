@@ -32,7 +32,7 @@ const FRAMES_A_WINDOW: u64 = 8192;
 /// How many frames are made into rows at a time.
 const FRAMES_A_BATCH: usize = 8192;
 
-/// How many batches a thread may be ahead of what is taken.
+/// How many batches a thread may be ahead of the consumer.
 const AHEAD: usize = 2;
 
 /// A table of frames of one trace file.
@@ -70,7 +70,7 @@ impl TableProvider for TraceTable {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // They are worked out once more on what is left: that costs little, and what an index says is not all.
+        // They are evaluated again on the remaining rows: that is cheap, and the index does not cover everything.
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 
@@ -86,7 +86,7 @@ impl TableProvider for TraceTable {
         let wanted = Wanted::new(filters, self.tracepoint());
         let frames = self.run.file.frame_count();
         let partitions = match (limit, usize::try_from(frames)) {
-            // The first rows are asked for.
+            // Only the first rows are needed.
             (Some(_), _) | (None, Ok(0..FRAMES_FOR_THREADS)) => 1,
             _ => state.config().target_partitions().clamp(1, MOST_THREADS),
         };
@@ -114,7 +114,7 @@ impl TableProvider for TraceTable {
     }
 }
 
-/// What the filters say of the frames that are wanted.
+/// The constraints of the filters on the frames.
 #[derive(Debug)]
 struct Wanted {
     numbers: Ranges,
@@ -136,12 +136,12 @@ impl Wanted {
             },
             addresses: Ranges::of(filters, "pc"),
             times: Ranges::of(filters, "time_ns"),
-            // No expression of a tracepoint has a table of its own with such a column and means this one.
+            // The table of a tracepoint has no such column with this meaning.
             expressions: texts(filters, "expression").map(|texts| texts.into_iter().collect()),
         }
     }
 
-    /// The frames from the first that may be wanted to before the last.
+    /// The range of frames that may match.
     fn bounds(&self, frames: u64) -> (u64, u64) {
         match self.numbers.bounds() {
             None => (0, 0),
@@ -153,7 +153,7 @@ impl Wanted {
         }
     }
 
-    /// The frames of a window that may be wanted.
+    /// The frames of a window that may match.
     fn frames(&self, run: &TraceRun, start: u64, end: u64) -> Vec<FrameNumber> {
         let mut frames = run
             .file
@@ -189,7 +189,7 @@ impl Selection for Wanted {
     }
 }
 
-/// The filters on what a frame is, worked out before the values of its expressions are.
+/// The filters on a frame's own columns, evaluated before the values of its expressions.
 #[derive(Debug)]
 struct EarlyFilter {
     /// The columns of `hits` that it needs. The first is the frame's number.
@@ -328,7 +328,7 @@ impl ExecutionPlan for TraceScan {
         let partitions = self.properties.partitioning.partition_count();
         let reading = Arc::clone(&self.reading);
         stream.spawn_blocking(move || {
-            // Nobody reads on after the query has all that it wants.
+            // The query has all the rows that it needs.
             reading.read(partition, partitions, |batch| {
                 sender.blocking_send(Ok(batch)).is_ok()
             })
@@ -337,7 +337,7 @@ impl ExecutionPlan for TraceScan {
     }
 }
 
-/// What is read. Each thread reads a part of it.
+/// The input. Each thread reads a part of it.
 #[derive(Debug)]
 struct Reading {
     run: Arc<TraceRun>,
@@ -350,7 +350,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Gives the rows of every window whose turn is this partition's, until `take` wants no more.
+    /// Passes on the rows of every window that belongs to this partition, until `take` needs no more.
     fn read(
         &self,
         partition: usize,

@@ -107,7 +107,7 @@ fn text(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(texts.finish()))
 }
 
-/// Whether the engine casts between these by itself, so that it can see through the cast.
+/// Whether the engine casts between these itself, so that it can optimize through the cast.
 pub(crate) fn is_plain_cast(from: &DataType, to: &DataType) -> bool {
     !from.is_nested() && !to.is_nested() && !matches!(from, DataType::Binary)
 }

@@ -1,4 +1,4 @@
-//! What is said of queries, files and datasets that cannot be used, and what runs have that differ.
+//! Errors of unusable queries, files and datasets, and runs with different columns.
 
 mod support;
 
@@ -90,14 +90,14 @@ fn queries_that_are_none_are_refused() {
             }
         }
     }
-    // None of them has done anything to the next.
+    // None of them has affected the next.
     assert_eq!(
         rows(&mut database, "select count(*) from tp2").expect("rows"),
         ["2"]
     );
     let deep = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));
     assert!(rows(&mut database, &deep).is_err());
-    // What is evaluated as deep as a query may be long, and what is longer.
+    // Expressions with the deepest allowed nesting, and deeper ones.
     let long = |count: usize| {
         format!(
             "select {}frame from tp2 where frame >= 0 limit 1",
@@ -317,7 +317,7 @@ fn types_that_differ_between_runs_become_one() {
             ]
         );
     }
-    // Numbers without a fraction keep their digits; what is a structure in one run and a number in another is text.
+    // Numbers without a fraction keep their digits; a column that is a structure in one run and a number in another is text.
     let mut database = open(&[&whole.1, &unsigned.1]);
     assert_eq!(
         rows(&mut database, "select distinct arrow_typeof(x) from tp1").expect("rows"),

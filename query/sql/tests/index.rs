@@ -57,7 +57,7 @@ fn an_index_leaves_out_frames_and_no_row() {
         first + (last - first) / 10 * 4,
         first + (last - first) / 10 * 5,
     );
-    // Of the second one of each two, the engine sees the filter alone.
+    // For the second one of each pair, only the engine applies the filter.
     for (pushed, plain, most) in [
         (
             format!("time_ns between {start} and {end}"),

@@ -1,4 +1,4 @@
-//! Circles of imports among the files of a crate.
+//! Cycles of imports among the files of a crate.
 //!
 //! A file imports another one if it names something of it by a path: in `use`, in code, or in the arguments of a macro.
 //! A re-export (`pub use`) is no import: a path that goes through it leads to the file that defines the name. Tests in
@@ -29,11 +29,11 @@ pub fn print(workspace: &Workspace, top: usize) {
 
 type Module = Vec<String>;
 
-/// What a file names, and what it re-exports.
+/// The names that a file uses, and its re-exports.
 struct File {
     name: String,
     paths: BTreeSet<Vec<String>>,
-    /// The names that it has from elsewhere: by `use`, public or not.
+    /// The names that it imports: by `use`, public or not.
     names: HashMap<String, Vec<String>>,
 }
 
@@ -79,7 +79,7 @@ fn resolve<'f>(
     path: &[String],
     depth: usize,
 ) -> Option<&'f Module> {
-    // A name that is re-exported in a circle leads nowhere.
+    // A name that is re-exported in a cycle leads nowhere.
     if depth > 8 {
         return None;
     }
@@ -137,7 +137,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// A path from the crate's root; nothing if it leads into another crate or is only a name.
+    /// A path from the crate's root; `None` if it leads into another crate or is only a name.
     fn absolute(&self, segments: &[String]) -> Option<Vec<String>> {
         let (first, rest) = segments.split_first()?;
         let base: &[String] = match &**first {

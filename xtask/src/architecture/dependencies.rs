@@ -1,7 +1,7 @@
 //! Dependencies that are declared and not used.
 //!
-//! A dependency is used if its name is an identifier somewhere in the files that it is declared for, or is named in an example
-//! of their documentation. One that is declared for its features alone is listed in `package.metadata.architecture.features-only`.
+//! A dependency is used if its name is an identifier in one of the files that it is declared for, or occurs in an example of their
+//! documentation. One that is declared only for its features is listed in `package.metadata.architecture.features-only`.
 
 use cargo_metadata::DependencyKind;
 use proc_macro2::{TokenStream, TokenTree};

@@ -1,9 +1,9 @@
-//! `cargo xtask architecture`: what ARCHITECTURE.md promises about the crates, checked against the crates.
+//! `cargo xtask architecture`: checks ARCHITECTURE.md against the crates.
 //!
-//! Five rules fail it: the table of crates equals `cargo metadata`; no crate depends on one above it in the table; no
-//! dependency is declared and unused; a crate without `unsafe` forbids it; the
-//! release build of a crate that is fuzzed checks integer overflow. It also prints two things that a reviewer wants to
-//! see: the circles of imports among the files of each crate, and the types with the most fields, methods and files.
+//! It fails if one of five rules is broken. The table of crates equals `cargo metadata`. No crate depends on one above it in the
+//! table. No dependency is declared and unused. A crate without `unsafe` forbids it. The release build of a crate that is fuzzed
+//! checks integer overflow. It also prints, for a reviewer, the cycles of imports among the files of each crate, and the types with
+//! the most fields, methods and files.
 
 mod circles;
 mod dependencies;

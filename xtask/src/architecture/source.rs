@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// What a file is compiled into.
+/// The target that a file is compiled into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// `src`: the crate itself.
@@ -43,7 +43,7 @@ impl SourceFile {
     }
 }
 
-/// All Rust files of a crate, and those elsewhere that it includes as modules.
+/// All Rust files of a crate, and files outside of it that it includes as modules.
 pub fn read(directory: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     for (name, part) in [
@@ -122,7 +122,7 @@ fn read_included(base: &Path, path: &Path, part: Part, files: &mut Vec<SourceFil
     Ok(())
 }
 
-/// The modules of a file that are in files of their own.
+/// The modules of a file that are in separate files.
 fn collect_modules<'i>(items: &'i [syn::Item], modules: &mut Vec<&'i syn::ItemMod>) {
     for item in items {
         if let syn::Item::Mod(module) = item {

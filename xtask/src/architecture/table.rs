@@ -89,7 +89,7 @@ fn dependencies(workspace: &Workspace, one: &Crate, kind: DependencyKind) -> BTr
 
 fn is_below(rows: &[Row], lower: &str, upper: &str) -> bool {
     let position = |name: &str| rows.iter().position(|row| row.name == name);
-    // A crate without a row has a finding of its own.
+    // A crate without a row has a separate finding.
     position(lower)
         .zip(position(upper))
         .is_none_or(|(lower, upper)| lower > upper)

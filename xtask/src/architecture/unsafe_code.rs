@@ -1,4 +1,4 @@
-//! A crate without `unsafe` says `#![forbid(unsafe_code)]`, so that it stays without.
+//! A crate without `unsafe` has `#![forbid(unsafe_code)]`, so that none is added by accident.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;

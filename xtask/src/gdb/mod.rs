@@ -1,4 +1,4 @@
-//! `cargo xtask gdb`: a GDB for a machine that Debian's does not know.
+//! `cargo xtask gdb`: a GDB for a machine that Debian's does not support.
 
 pub mod source;
 
@@ -16,7 +16,7 @@ pub struct Arguments {
     machine: String,
 }
 
-/// What building GDB needs.
+/// The requirements of building GDB.
 const NEEDS: &[setup::Need] = &[
     setup::Need {
         what: "c++",
@@ -40,7 +40,7 @@ const NEEDS: &[setup::Need] = &[
     },
 ];
 
-/// Builds the GDB that is installed anew for the machine, from Debian's source package, once.
+/// Builds the installed version of GDB for the machine, from Debian's source package, once.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::provide(NEEDS)?;
     let cache = workspace::target().join("gdb");

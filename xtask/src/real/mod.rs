@@ -165,7 +165,7 @@ fn attached(subject: &mut dyn Subject, tracewire: &Tracewire, file: &Path) -> Re
     compare(subject, tracewire, file)
 }
 
-/// Holds the frames against the program's log; how many of them belong to the work.
+/// Compares the frames with the program's log. Returns how many of them belong to the work.
 fn compare(subject: &mut dyn Subject, tracewire: &Tracewire, file: &Path) -> Result<usize> {
     let mut seen: BTreeMap<String, i64> = BTreeMap::new();
     let mut hits = 0;
@@ -198,7 +198,7 @@ fn compare(subject: &mut dyn Subject, tracewire: &Tracewire, file: &Path) -> Res
     Ok(hits)
 }
 
-/// What traces the program while its throughput is taken.
+/// The tool that traces the program while its throughput is measured.
 #[derive(Clone, Copy, Debug)]
 enum Tool {
     Tracewire,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// How long a process may take for what it is waited for: far more than it takes, so that a hang becomes an error.
+/// How long a process may take for an awaited step: far more than it takes, so that a hang becomes an error.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A child process. It is killed when this is dropped.

@@ -1,4 +1,4 @@
-//! What a real program is to this chore.
+//! The interface of a real program.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,12 +9,12 @@ use anyhow::Result;
 use super::running::Running;
 use crate::setup::Need;
 
-/// A real program: how it is started, given work and stopped, what is asked of it, and what it says of itself.
+/// A real program: how it is started, given work and stopped, its tracepoint, and its own log.
 pub trait Subject {
     /// Its name on the command line of this chore.
     fn name(&self) -> &'static str;
 
-    /// What it needs on the machine.
+    /// Its requirements on the machine.
     fn needs(&self) -> &'static [Need];
 
     /// Builds or configures it in an empty directory.
@@ -49,14 +49,14 @@ pub trait Subject {
     /// Stops the program and checks that it was not harmed.
     fn stop(&mut self, program: &mut Running) -> Result<()>;
 
-    /// What the program itself says of the work: a line for each hit, in any order. Called after [`Self::stop`].
+    /// The program's own log of the work: a line for each hit, in any order. Called after [`Self::stop`].
     fn log(&mut self) -> Result<Vec<String>>;
 
-    /// The line of the log that a hit with these values belongs to; none for a hit that the work has not made.
+    /// The line of the log for a hit with these values; `None` for a hit that is not part of the work.
     fn logged(&self, values: &[String]) -> Option<String>;
 }
 
-/// What a round of work was.
+/// The size of a round of work.
 pub struct Work {
     /// How many operations were done.
     pub operations: u64,

@@ -44,7 +44,7 @@ impl Tracewire {
         Ok(record)
     }
 
-    /// Waits until `record` says that the tracepoint is in place.
+    /// Waits until `record` prints that the tracepoint is in place.
     pub fn wait_armed(record: &Running) -> Result<()> {
         record
             .wait_for_line("that the tracepoint is in place", |line| {
@@ -84,7 +84,7 @@ impl Tracewire {
             .collect()
     }
 
-    /// Fails where `check` finds anything.
+    /// Fails if `check` finds anything.
     pub fn check(&self, file: &Path) -> Result<()> {
         let output = Command::new(&self.program)
             .args(["check", "--json"])
@@ -108,7 +108,7 @@ impl Tracewire {
             // A Java launcher opens the virtual machine's library itself.
             .args(["record", "--pending", "-t", spec])
             .args([OsStr::new("-o"), file.as_os_str()])
-            // Room for all: what is measured is whether all hits are there.
+            // Space for all frames: the measurement is whether all hits are there.
             .args(["--buffer-size", "4294967296"]);
         command
     }
@@ -137,7 +137,7 @@ pub fn bpftrace(program: &str, process: u32) -> Result<Running> {
     Ok(bpftrace)
 }
 
-/// Attaches GDB with a `dprintf` command to a process, and waits until the process goes on.
+/// Attaches GDB with a `dprintf` command to a process, and waits until the process runs again.
 pub fn gdb(dprintf: &str, process: u32) -> Result<Running> {
     let gdb = Running::start(
         Command::new("gdb")

@@ -1,4 +1,4 @@
-//! What is in the trace files of a run, held against the numbers of the program's calls.
+//! The contents of the trace files of a run, compared with the numbers of the program's calls.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tracewire_tracefile::TraceFile;
 
-/// The calls that frames tell of, by lane.
+/// The calls in frames, by lane.
 #[derive(Default)]
 pub struct Kept {
     lanes: BTreeMap<u64, Vec<u64>>,
@@ -49,14 +49,14 @@ impl Kept {
     }
 }
 
-/// What is not as it should be between the first and the last call.
+/// The errors between the first and the last call.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Gaps {
     pub missing: u64,
     pub twice: u64,
 }
 
-/// What Tracewire says of frames that are in no file.
+/// Tracewire's counts of frames that are in no file.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counted {
     /// Those with a reason, such as a full ring.

@@ -1,4 +1,4 @@
-//! The life of one program: started by `record`, or attached to, let go, killed and rescued in turn.
+//! The life of one program: started by `record`, or attached to, detached from, killed and rescued in turn.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::frames::{Counted, Gaps, Kept};
 use super::process::{Process, Usage, dump, ending, traces_left, until};
 use super::subject::{Shared, Subject};
 
-/// How long anything may take. On a machine that does other things beside, it takes a minute.
+/// The limit of any step. On a busy machine a step takes a minute.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// When resident memory is looked at for the first time in a long recording: what is read once has been read by then.
+/// When resident memory is measured first in a long recording: the one-time allocations are made by then.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// How much a long recording may grow beyond that, in KiB: by the symbols of a program that another one becomes.
@@ -26,7 +26,7 @@ const MOST: Usage = Usage {
     descriptors: 64,
 };
 
-/// What happened in a life, or in all.
+/// The events of one life, or of all.
 #[derive(Clone, Copy, Default)]
 pub struct Tally {
     pub programs: u64,
@@ -60,7 +60,7 @@ impl Tally {
 /// How an attached recording ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Ending {
-    /// By itself, after so long.
+    /// By itself, after this time.
     Time(Duration),
     /// By a signal that it handles, so long after its start.
     Signal(libc::c_int, Duration),
@@ -82,7 +82,7 @@ pub struct Life<'a> {
     pub tracewire: &'a Path,
     /// Where the programs are.
     pub programs: &'a Path,
-    /// A folder of its own.
+    /// A separate directory.
     pub folder: PathBuf,
     pub random: Random,
     /// How long an act may be at most.
@@ -91,7 +91,7 @@ pub struct Life<'a> {
 }
 
 impl Life<'_> {
-    /// Lives it; an error is a fault of Tracewire.
+    /// Runs it; an error is a fault of Tracewire.
     pub fn live(&mut self) -> Result<()> {
         self.tally.programs += 1;
         if self.random.below(4) == 0 {
@@ -119,7 +119,7 @@ impl Life<'_> {
     fn record(&mut self, kills: bool, output: &Path) -> Vec<String> {
         let mut words = vec![self.tracewire.display().to_string(), "record".to_owned()];
         let mechanism = if kills {
-            // A trap that is left ends the program, which is promised to nobody.
+            // A trap that is left ends the program, and nothing else is promised.
             Some("jump")
         } else {
             *self.random.pick(&[None, None, Some("trap")])
@@ -155,7 +155,7 @@ impl Life<'_> {
         words.push("--".to_owned());
         words.extend(self.subject.command(self.programs, &shared, calls));
         let mut recorder = Process::start(&words, self.file("started.txt"))?;
-        // On a machine that does other things beside, all calls together may take longer than any one thing may.
+        // On a busy machine all calls together may take longer than the limit of a single step.
         let mut before = 0;
         let status = loop {
             if let Some(status) = recorder.wait(LIMIT)? {
@@ -287,7 +287,7 @@ impl Life<'_> {
                 let is_in = |recorder: &mut Process| {
                     Ok(recorder.said().contains("tracepoint 1 by ") || recorder.ended()?.is_some())
                 };
-                // Where it takes too long, it is the wait below that says so.
+                // If it takes too long, the wait below reports it.
                 until(LIMIT, || is_in(&mut recorder))?;
                 std::thread::sleep(after);
                 recorder.signal(libc::SIGKILL)?;
@@ -327,7 +327,7 @@ impl Life<'_> {
         Ok(std::fs::remove_file(output)?)
     }
 
-    /// What is between the first and the last call of each thread is there, or counted.
+    /// The calls between the first and the last one of each thread must be there, or counted.
     fn compare(&mut self, mut kept: Kept, counted: Counted, what: &str) -> Result<()> {
         let Gaps { missing, twice } = kept.gaps();
         let known = counted.lost + counted.given_up;
@@ -389,7 +389,7 @@ impl Life<'_> {
         Ok(files.iter().try_for_each(std::fs::remove_file)?)
     }
 
-    /// Looks at what the recorder has of the machine while it runs.
+    /// Measures the recorder's memory and descriptors while it runs.
     fn watch(&mut self, recorder: &mut Process, time: Duration) -> Result<()> {
         let begun = Instant::now();
         let mut settled = None;

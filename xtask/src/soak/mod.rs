@@ -1,9 +1,9 @@
-//! `cargo xtask soak`: programs that check themselves start, end, fork and load libraries, and are recorded, let go, killed from
+//! `cargo xtask soak`: programs that check themselves start, end, fork and load libraries. They are recorded, detached from, killed
 //! and rescued at random, for hours.
 //!
-//! Each of some threads has one program at a time, chosen at random among 25 ([`subject`]), and does to it what a seed says
-//! ([`life`]). What is found: a program that was harmed (its own checks, its exit), a call that is neither in a file nor counted,
-//! memory and descriptors that grow, mappings that are left, and whoever takes too long, with the stacks.
+//! Each of several threads has one program at a time, chosen at random among 25 ([`subject`]), and treats it as a seed decides
+//! ([`life`]). It finds programs that were harmed (their own checks, their exit), and calls that are neither in a file nor counted.
+//! It also finds memory and descriptors that grow, mappings that are left, and processes that take too long, with their stacks.
 
 mod frames;
 mod life;
@@ -48,7 +48,7 @@ pub struct Random(u64);
 
 impl Random {
     fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not give alike numbers.
+        // Neighbouring seeds must give unrelated numbers.
         let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {
             random.next();
@@ -73,7 +73,7 @@ impl Random {
     }
 }
 
-/// What all threads of a soak share.
+/// The state that all threads of a soak share.
 struct Soak<'a> {
     tracewire: &'a Path,
     programs: &'a Path,
@@ -91,7 +91,7 @@ struct Soak<'a> {
 struct Found {
     tally: Tally,
     faults: Vec<String>,
-    /// How many threads are still at work.
+    /// How many threads are still running.
     working: u64,
 }
 
@@ -189,7 +189,7 @@ impl Soak<'_> {
             found.tally.add(&life.tally);
             match lived {
                 Ok(()) => {
-                    // What is left of it takes room and nothing else.
+                    // Remaining files only use disk space.
                     let _ = std::fs::remove_dir_all(&folder);
                 }
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! Child processes that are waited for with a limit, and what is seen of a process from outside.
+//! Child processes that are waited for with a limit, and measurements of a process from outside.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -46,7 +46,7 @@ impl Process {
         self.child.id()
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub fn said(&self) -> String {
         let bytes = std::fs::read(&self.said).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -70,7 +70,7 @@ impl Process {
     pub fn signal(&mut self, signal: libc::c_int) -> Result<()> {
         if self.ended()?.is_none() {
             let id = libc::pid_t::try_from(self.id())?;
-            // SAFETY: kill takes plain numbers; the child has not been waited for, so the number is still its own.
+            // SAFETY: kill takes plain numbers; the child has not been reaped, so the number is still its own.
             unsafe { libc::kill(id, signal) };
         }
         Ok(())
@@ -89,11 +89,11 @@ impl Drop for Process {
     }
 }
 
-/// Gives every signal its default action. A shell ignores SIGINT for what it starts in the background, `nohup` ignores SIGHUP, and a
-/// recorder that inherits an ignored signal goes on when it comes.
+/// Gives every signal its default action. A shell ignores SIGINT for programs that it starts in the background, and `nohup` ignores
+/// SIGHUP. A recorder that inherits an ignored signal is not ended by it.
 fn default_signals() -> std::io::Result<()> {
     for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: `signal` takes plain numbers. It fails for SIGKILL, SIGSTOP and those that libc keeps to itself.
+        // SAFETY: `signal` takes plain numbers. It fails for SIGKILL, SIGSTOP and those that libc reserves.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     Ok(())
@@ -120,7 +120,7 @@ pub fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// What a process has of the machine.
+/// A process's use of memory and descriptors.
 #[derive(Clone, Copy, Default)]
 pub struct Usage {
     /// Resident memory, in KiB.
@@ -130,7 +130,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of a process that may be gone, and then has nothing.
+    /// For a process that may have ended, and then uses nothing.
     pub fn of(process: u32) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{process}/status"));
         let memory = status.ok().and_then(|status| {
@@ -168,7 +168,7 @@ pub fn traces_left(process: u32) -> Vec<String> {
     left
 }
 
-/// Writes what the threads of hanging processes do into a file.
+/// Writes the stacks of hanging processes' threads into a file.
 pub fn dump(processes: &[u32], path: &Path) -> Result<()> {
     let mut text = String::new();
     for process in processes {
@@ -180,7 +180,7 @@ pub fn dump(processes: &[u32], path: &Path) -> Result<()> {
                 writeln!(text, "{}: {}", file.display(), content.trim_end())?;
             }
         }
-        // It says why not, where it is traced.
+        // It prints the reason if the process is traced.
         let stacks = Command::new("timeout")
             .args(["-k", "5", "60", "gdb", "-batch", "-p", &process.to_string()])
             .args(["-ex", "thread apply all bt"])

@@ -1,4 +1,4 @@
-//! The programs of the soak: what they are built from, and what is known of each.
+//! The programs of the soak: their sources, and their properties.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -17,8 +17,7 @@ pub struct Subject {
     kind: &'static str,
     /// Whether each call that it counts is a hit. One that leaves calls by `siglongjmp` counts calls that never were.
     pub is_exact: bool,
-    /// Whether pads may stay in it: a handler ran while a thread was in one, or a thread waits in `vfork` and cannot be asked
-    /// where it is.
+    /// Whether pads may stay in it: a handler ran while a thread was in one, or a thread waits in `vfork` and cannot be stopped.
     pub keeps_pads: bool,
 }
 
@@ -107,7 +106,7 @@ impl Subject {
         folder.join(self.name)
     }
 
-    /// The command that runs it, for so many calls; 0: until it is told to end.
+    /// The command that runs it, for this many calls; 0: until it is told to end.
     pub fn command(&self, folder: &Path, shared: &Shared, calls: u64) -> Vec<String> {
         let words = [self.program(folder), self.kind.into(), shared.path.clone()];
         let mut words: Vec<String> = words.map(|word| word.display().to_string()).into();
@@ -133,7 +132,7 @@ pub fn build(folder: &Path) -> Result<()> {
         .try_for_each(|subject| subject.build(folder))
 }
 
-/// What a program shares with the soak: see `program.h`.
+/// The state that a program shares with the soak: see `program.h`.
 pub struct Shared {
     pub path: PathBuf,
     file: File,

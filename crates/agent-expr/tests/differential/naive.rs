@@ -1,4 +1,4 @@
-//! An evaluator written from the specification's table alone, one instruction at a time, with everything at hand.
+//! An evaluator written only from the specification's table, one instruction at a time, with all data available.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ fn step(
     world: &mut World,
 ) -> Result<Option<usize>, Failure> {
     let op = *code.get(at).ok_or(Failure::Outside)?;
-    // What the instruction takes is missed before its operand is.
+    // Missing stack cells are reported before a missing operand.
     let (takes, leaves) = match op {
         0x02..=0x0b | 0x0f..=0x11 | 0x13..=0x15 => (2, 1),
         0x0c | 0x2f | 0x34 => (2, 0),

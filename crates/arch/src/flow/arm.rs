@@ -142,7 +142,7 @@ const fn thumb_16(half: u16, address: u64) -> Flow {
             return Flow::JUMP.to(target).conditional(true);
         }
         0xe0..=0xe7 => return Flow::JUMP.to(pipeline.wrapping_add(signed(wide & 0x7ff, 11) << 1)),
-        // An `it` block may make these conditional: then the record says that they were skipped.
+        // An `it` block may make these conditional: the record of a skipped one says so.
         0xbd => return Flow::RETURN,
         0x47 if half & 0x80 != 0 => return Flow::CALL,
         0x47 if rm == 14 => return Flow::RETURN,
@@ -225,7 +225,7 @@ const fn thumb_32(high: u16, low: u16, address: u64) -> Flow {
     }
 }
 
-/// The address that an A32 or T32 instruction computes of its own one for the link register.
+/// The address that an A32 or T32 instruction computes for the link register from its own address.
 pub(super) const fn computed_link_32(
     word: u32,
     digits: u8,

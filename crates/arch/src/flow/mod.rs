@@ -1,8 +1,8 @@
-//! Where an instruction may go: what of each machine's code are branches, calls and returns.
+//! Control flow of instructions: branches, calls and returns in each machine's code.
 //!
-//! The code decides, not the disassembly, which every tool writes in its own manner. Sources are the machines'
-//! manuals: MIPS Architecture For Programmers II, Arm Architecture Reference Manuals (A32, T32, A64), RISC-V
-//! Unprivileged and Privileged ISA, Power ISA, Nios II Processor Reference, Intel SDM volume 2.
+//! The code decides, not the disassembly, whose text differs between tools. Sources are the machines' manuals: MIPS Architecture
+//! For Programmers II, Arm Architecture Reference Manuals (A32, T32, A64), RISC-V Unprivileged and Privileged ISA, Power ISA, Nios
+//! II Processor Reference, Intel SDM volume 2.
 
 mod arm;
 mod mips;
@@ -18,14 +18,14 @@ use crate::architecture::Architecture;
 use crate::code::{InstructionCode, InstructionSet};
 use crate::machine::Machine;
 
-/// What an instruction does to the way of the execution.
+/// The effect of an instruction on control flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FlowKind {
-    /// It goes on with the next one.
+    /// It continues with the next one.
     Next,
-    /// It goes elsewhere within a function, or to another that it does not come back from.
+    /// It jumps within a function, or to another function without a return.
     Jump,
-    /// It goes to a function that comes back.
+    /// It calls a function that returns.
     Call,
     /// It comes back from a function.
     Return,
@@ -48,11 +48,11 @@ pub enum DelaySlot {
 /// Where an instruction may go.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Flow {
-    /// What it does.
+    /// Its kind.
     pub kind: FlowKind,
     /// Whether it may go on with the next instruction instead.
     pub is_conditional: bool,
-    /// Where it goes, if its code says that.
+    /// Its target, if the code contains it.
     pub target: Option<Address>,
     /// Whether there is a delay slot.
     pub delay_slot: DelaySlot,
@@ -128,8 +128,8 @@ impl Machine {
         if is_a32 { ArmSet::A32 } else { ArmSet::A64 }
     }
 
-    /// The address that an instruction puts into the link register without going anywhere, if its code says that: before
-    /// a jump, that makes a call of it.
+    /// The address that an instruction puts into the link register without a jump, if its code contains it: the next jump is then a
+    /// call.
     #[must_use]
     pub fn computed_link(&self, code: &InstructionCode) -> Option<Address> {
         let opcode = code.opcode;

@@ -17,7 +17,7 @@ pub(super) const fn flow(word: u32, address: u64) -> Flow {
         }
         16 => {
             let target = base.wrapping_add(signed((word & 0xfffc) as u64, 16));
-            // The way to learn the own address links too, and calls nothing.
+            // The idiom to read the instruction's own address links too, and calls nothing.
             if links && target != address.wrapping_add(4) {
                 Flow::CALL.to(target).conditional(!is_always)
             } else {

@@ -1,5 +1,5 @@
-//! The runs that are kept, by their age, and what was removed: a journal of lines, so that a run is counted once whenever the agent
-//! is killed.
+//! The kept runs, by their age, and the removed ones: a journal of lines, so that a run is counted once even if the agent is
+//! killed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,20 +13,20 @@ use tracewire_tracefile::private;
 use super::config::Limits;
 use super::layout::{Layout, names, now_us, replace};
 
-/// A run that is kept.
+/// A kept run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// When it was kept, in microseconds since 1970.
     pub time_us: u64,
-    /// What is removed with it: a trace file, or a directory, below that of the agent.
+    /// The path that is removed with it: a trace file, or a directory, below the agent's directory.
     pub path: PathBuf,
     /// How many bytes that has.
     pub bytes: u64,
-    /// How many frames; none where that is not known any more.
+    /// The number of frames; `None` if it is not known any more.
     pub frames: Option<u64>,
 }
 
-/// What was removed because of a limit.
+/// The runs that were removed because of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Removed {
     pub runs: u64,
@@ -37,7 +37,7 @@ pub struct Removed {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    /// What was removed before.
+    /// The runs that were removed before.
     Total(Removed),
     Kept(Run),
     /// It is about to be removed.
@@ -46,18 +46,18 @@ enum Line {
     Gone(PathBuf),
 }
 
-/// The runs that are kept.
+/// The kept runs.
 #[derive(Debug)]
 pub struct Catalog {
     directory: PathBuf,
     journal: File,
-    /// By when they were kept.
+    /// The runs by the time when they were kept.
     runs: BTreeMap<(u64, PathBuf), Run>,
     removed: Removed,
 }
 
 impl Catalog {
-    /// Reads the journal, and looks at what is there.
+    /// Reads the journal, and checks which files exist.
     pub fn open(layout: &Layout) -> io::Result<Self> {
         let path = layout.catalog();
         let directory = layout.directory();
@@ -93,7 +93,7 @@ impl Catalog {
         for path in kept(layout)? {
             let run = match known.remove(&path) {
                 Some((run, _)) => run,
-                // The agent was killed before it could say so.
+                // The agent was killed before it could log it.
                 None => Run {
                     time_us: time_of(&directory.join(&path)),
                     bytes: size(&directory.join(&path)),
@@ -126,7 +126,7 @@ impl Catalog {
         (&self.journal).write_all(&text)
     }
 
-    /// A run is kept, at a path below the agent's directory.
+    /// Adds a kept run, at a path below the agent's directory.
     pub fn add(&mut self, path: PathBuf, frames: u64) -> io::Result<()> {
         let run = Run {
             time_us: now_us(),
@@ -141,7 +141,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes the oldest runs, as many as the limits demand, where so many bytes are used besides. Gives what was removed, and why.
+    /// Removes the oldest runs, as many as the limits demand. The given bytes are in use in addition. Returns the removed runs,
+    /// with the reason of each.
     pub fn keep_to(
         &mut self,
         limits: &Limits,
@@ -180,7 +181,7 @@ impl Catalog {
         self.runs.len() as u64
     }
 
-    /// What was removed, from the beginning.
+    /// The runs that were removed, from the beginning.
     pub const fn removed(&self) -> Removed {
         self.removed
     }
@@ -198,7 +199,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The runs that are there.
+/// The existing runs.
 fn kept(layout: &Layout) -> io::Result<Vec<PathBuf>> {
     let mut kept = Vec::new();
     for day in names(&layout.runs())? {
@@ -224,7 +225,7 @@ fn remove(path: &Path) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => {
-            // The folder of a day goes with its last run.
+            // The directory of a day is removed with its last run.
             let _ = path.parent().map(fs::remove_dir);
             Ok(())
         }
@@ -291,7 +292,7 @@ mod tests {
             .collect();
         assert_eq!(named, [(PathBuf::from("runs/2026-11-23/b.tf"), "size")]);
         assert_eq!(catalog.removed().frames, 7);
-        // Killed after it had said what it was about to remove.
+        // Killed after it had logged what it was about to remove.
         catalog
             .write(&Line::Removing("runs/2026-11-23/a.tf".into()))
             .expect("written");

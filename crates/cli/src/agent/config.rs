@@ -1,4 +1,4 @@
-//! The file that says what the agent does: TOML.
+//! The agent's configuration file: TOML.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,24 +22,24 @@ pub const LONGEST: u64 = 1 << 20;
 /// How many probes there may be.
 pub const MOST_PROBES: usize = 256;
 
-/// For how long frames go to one file, where nothing is said.
+/// The default time of frames in one file.
 const ROTATE: Duration = Duration::from_secs(60);
 
-/// The least that a file may hold, in bytes: less than the program can write between two looks would end the run.
+/// The smallest limit of a file, in bytes: with less than the program can write between two checks, the run would end.
 const LEAST_BUFFER: u64 = 16 << 20;
 
-/// What the agent does.
+/// The configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// Where everything goes.
+    /// The agent's directory.
     pub directory: PathBuf,
     /// Where it is talked to.
     pub socket: PathBuf,
-    /// Who may talk to it besides root and the agent's own user.
+    /// The group that may connect, besides root and the agent's own user.
     pub group: Option<Gid>,
-    /// Whether runs go into a dataset; where nothing is said, they do where the program for it is.
+    /// Whether runs go into a dataset; the default is that they do if the program for it exists.
     pub dataset: Option<bool>,
-    /// What may be kept.
+    /// The limits of kept runs.
     pub limits: Limits,
     /// By name.
     pub probes: BTreeMap<String, Probe>,
@@ -47,7 +47,7 @@ pub struct Config {
     pub common: Common,
 }
 
-/// What all probes have.
+/// The settings that all probes share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Common {
     rotate: Duration,
@@ -55,7 +55,7 @@ pub struct Common {
     audit: Option<String>,
 }
 
-/// What may be kept.
+/// The limits of kept runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
     /// In bytes.
@@ -87,7 +87,7 @@ struct LimitTable {
     age: Option<Spanned<String>>,
 }
 
-/// What a client sends.
+/// Probes that a client sends.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Added {
@@ -161,7 +161,7 @@ struct Text<'t> {
 }
 
 impl Text<'_> {
-    /// What is wrong with a value: where it is, what it is of, and what was expected.
+    /// An error of a value, with its position, its key, and the expected form.
     fn wrong(&self, span: &Range<usize>, key: &str, what: impl fmt::Display) -> anyhow::Error {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
@@ -182,7 +182,7 @@ impl Config {
     /// Reads the file.
     ///
     /// # Errors
-    /// With the file, the line, the key, and what was expected.
+    /// With the file, the line, the key, and the expected form.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display().to_string();
         let length = path.metadata().with_context(|| shown.clone())?.len();
@@ -239,7 +239,7 @@ impl Config {
     }
 }
 
-/// Reads TOML; an error has the line and what was expected.
+/// Parses TOML; an error has the line and the expected form.
 fn parse_toml<T: serde::de::DeserializeOwned>(text: &str, shown: &str) -> anyhow::Result<T> {
     toml::from_str(text).map_err(|error| {
         let error = error.to_string();

@@ -1,7 +1,7 @@
-//! How the agent is talked to: a Unix socket, one JSON object a line, one answer to each.
+//! The agent's control interface: a Unix socket, one JSON object a line, one answer to each.
 //!
-//! Who may connect is known from the kernel: root, the agent's own user, and the members of a group that the configuration names. What
-//! a client can do is limited in length, in number and in time.
+//! The kernel identifies clients. Root, the agent's own user, and the members of a group in the configuration may connect. A
+//! client's input, number and time are limited.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -30,13 +30,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How many requests a client may make.
 const REQUESTS: usize = 1000;
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
-    /// How things are.
+    /// The state of the agent.
     Status,
-    /// To have probes besides: `[[probe]]` tables.
+    /// Adds probes: `[[probe]]` tables.
     Add { probes: String },
     /// To have a probe no longer.
     Remove { name: String },
@@ -55,7 +55,7 @@ impl Request {
     }
 }
 
-/// A request, with who has made it and where the answer goes.
+/// A request, with its client and the channel for the answer.
 #[derive(Debug)]
 pub struct Asked {
     pub request: Request,
@@ -63,14 +63,14 @@ pub struct Asked {
     pub answer: Sender<Value>,
 }
 
-/// The socket. It goes with this.
+/// The socket, which is removed with this value.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
 }
 
 impl Control {
-    /// Listens, in a thread of its own.
+    /// Listens, in a separate thread.
     ///
     /// # Errors
     /// When the socket cannot be made.
@@ -92,7 +92,7 @@ impl Control {
                 for stream in listener.incoming() {
                     match stream {
                         Ok(stream) => accept(stream, group, &news, &clients),
-                        // Without descriptors, others come when some are free.
+                        // Without free descriptors, clients wait until there are some.
                         Err(_) => std::thread::sleep(Duration::from_millis(100)),
                     }
                 }
@@ -106,12 +106,12 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // One that stays is taken away by the next agent.
+        // If it remains, the next agent removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Makes the socket, for its owner alone from the first moment on.
+/// Makes the socket, accessible only to its owner from the first moment on.
 fn bind(path: &Path) -> std::io::Result<UnixListener> {
     let before = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o177));
     let bound = UnixListener::bind(path);
@@ -119,7 +119,7 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
     bound
 }
 
-/// Removes the socket of an agent that is gone.
+/// Removes the socket of an agent that has ended.
 fn remove_stale(path: &Path) -> anyhow::Result<()> {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return Ok(());
@@ -136,7 +136,7 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
     fs::remove_file(path).with_context(|| path.display().to_string())
 }
 
-/// Serves a client in a thread of its own, if it may be one and there are not too many.
+/// Serves a client in a separate thread, if it is permitted and there are not too many.
 fn accept(stream: UnixStream, group: Option<Gid>, news: &Sender<News>, clients: &Arc<AtomicUsize>) {
     let limited = stream
         .set_read_timeout(Some(PATIENCE))
@@ -153,7 +153,7 @@ fn accept(stream: UnixStream, group: Option<Gid>, news: &Sender<News>, clients: 
     let begun = std::thread::Builder::new()
         .name("client".to_owned())
         .spawn(move || {
-            // A client that goes, stalls or talks nonsense is no concern of the agent.
+            // A client that disconnects, stalls or sends invalid requests does not affect the agent.
             let _ = serve(&stream, &user, &news);
             own.fetch_sub(1, Ordering::AcqRel);
         });
@@ -163,7 +163,7 @@ fn accept(stream: UnixStream, group: Option<Gid>, news: &Sender<News>, clients: 
 }
 
 fn refuse(mut stream: &UnixStream, why: &str) {
-    // Who may be no client may also not read.
+    // A client that is not permitted may not read either.
     let _ = writeln!(stream, "{}", json!({ "error": why }));
 }
 
@@ -220,17 +220,17 @@ fn serve(stream: &UnixStream, user: &str, news: &Sender<News>) -> anyhow::Result
     Ok(())
 }
 
-/// Asks an agent something, as its client.
+/// Sends a request to an agent, as its client.
 ///
 /// # Errors
-/// When there is none, and when it refuses.
+/// When there is no agent, and when it refuses.
 pub fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
     let shown = || format!("no agent answers at {}", path.display());
     let mut stream = UnixStream::connect(path).with_context(shown)?;
     stream.set_read_timeout(Some(3 * PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let line = serde_json::to_string(request)?;
-    // One that refuses us has closed its end; it has said why.
+    // A server that refuses the client has sent the reason and closed its end.
     let written = stream.write_all(format!("{line}\n").as_bytes());
     let mut answer = String::new();
     let read = BufReader::new(&stream).read_line(&mut answer);

@@ -1,4 +1,4 @@
-//! What is known of the files of a probe: how many frames, and what is not in any. It outlives the agent.
+//! Counts of a probe's files: frames, and events without one. They outlive the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -9,42 +9,42 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{EVENTS, Layout, replace};
 
-/// The longest line of events that is read; a longer one is not ours.
+/// The longest line of events that is read; the agent's own lines are shorter.
 const LONGEST_LINE: usize = 1 << 20;
 
 /// The counts of a probe.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    /// When the agent heard of it first, in microseconds since 1970.
+    /// When the agent first had this probe, in microseconds since 1970.
     pub since_us: u64,
     /// Files that were finished.
     pub files: u64,
-    /// Frames in them, those of rescued files included.
+    /// Frames in them, including those of rescued files.
     pub frames: u64,
     /// Frames that are in no file.
     pub lost: u64,
     /// Hits that made no frame because of a rate or a budget.
     pub skipped: u64,
-    /// Recorders that ended and were not asked to.
+    /// Recorders that ended without a request.
     pub failures: u64,
-    /// Processes that ended with frames that nobody had read, after their recorder was killed. How many frames is not known.
+    /// Processes that ended with unread frames, after their recorder was killed. The number of frames is not known.
     pub gone: u64,
-    /// The run that was counted last: its file may still be where the recorder has put it.
+    /// The run that was counted last: its file may still be where the recorder has written it.
     last_run: String,
-    /// Of the folders that are there.
+    /// The existing directories.
     folders: BTreeMap<String, Folder>,
 }
 
-/// What is known of the events of a recorder.
+/// The position in a recorder's events.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Folder {
-    /// How much of them is read.
+    /// How many bytes of them are read.
     read: u64,
-    /// The processes that are recorded, each with what was counted since its recording began.
+    /// The recorded processes, each with its counts since its recording began.
     processes: BTreeMap<u32, Counted>,
-    /// What was rescued, by process and time.
+    /// The counted rescues, by process and time.
     rescued: BTreeSet<String>,
     /// Why the last process was not recorded.
     failed: Option<String>,
@@ -75,7 +75,7 @@ enum Event {
         process: u32,
         reason: String,
     },
-    /// What was lost and skipped since the recording of the process began.
+    /// Lost and skipped hits since the recording of the process began.
     Rescued {
         process: u32,
         key: String,
@@ -89,7 +89,7 @@ enum Event {
 }
 
 impl Counts {
-    /// Reads them; what is not there begins now.
+    /// Reads them; missing ones begin now.
     pub fn read(layout: &Layout, probe: &str, now_us: u64) -> Self {
         let text = fs::read(path(layout, probe)).unwrap_or_default();
         let mut counts: Self = serde_json::from_slice(&text).unwrap_or_default();
@@ -107,11 +107,11 @@ impl Counts {
 
     /// Forgets a probe.
     pub fn remove(layout: &Layout, probe: &str) {
-        // It says nothing of a probe that is not there.
+        // The counts of a probe that does not exist are not used.
         let _ = fs::remove_file(path(layout, probe));
     }
 
-    /// Takes what a recorder has said since it was looked at. Whether there was something.
+    /// Reads the events of a recorder since the last call. Returns whether there were any.
     pub fn take_events(&mut self, folder: &Path) -> io::Result<bool> {
         let Some(name) = folder.file_name().and_then(|name| name.to_str()) else {
             return Ok(false);
@@ -183,7 +183,7 @@ impl Counts {
         }
     }
 
-    /// A file with so many frames is kept.
+    /// Counts a kept file with this many frames.
     pub fn kept(&mut self, run: &str, frames: u64) {
         if self.last_run != run {
             run.clone_into(&mut self.last_run);
@@ -209,7 +209,7 @@ impl Counts {
         self.folders.get(folder.file_name()?.to_str()?)
     }
 
-    /// A folder is gone, and all that it has said is counted.
+    /// Forgets a directory that was removed and whose events are all counted.
     pub fn forget(&mut self, folder: &Path) {
         if let Some(name) = folder.file_name().and_then(|name| name.to_str()) {
             self.folders.remove(name);
@@ -245,7 +245,7 @@ mod tests {
         assert!(!counts.take_events(&folder).expect("read"));
         assert_eq!((counts.lost, counts.skipped), (2, 3));
         assert_eq!(counts.processes(&folder), [5]);
-        // What is rescued is of the whole recording, and is said again by a rescue that was killed.
+        // A rescue covers the whole recording, and one that was killed is reported again by the next.
         let rescued = r#"{"event":"rescued","process":5,"key":"5-1","lost":6,"skipped":3}"#;
         let rest = format!("{first}le\",\"x\"}}\n{rescued}\n{rescued}\n");
         fs::write(&events, rest).expect("written");

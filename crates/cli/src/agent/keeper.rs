@@ -1,4 +1,4 @@
-//! Puts what recorders have finished where it is kept, counts it, and keeps to the limits.
+//! Moves the files that recorders have finished to where they are kept, counts them, and enforces the limits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +18,10 @@ use super::counts::Counts;
 use super::layout::{DONE, FILES, Layout, names, now_us};
 use super::program;
 
-/// How long a file may take to come into the dataset.
+/// How long the conversion of a file into the dataset may take.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What the threads of the agent know together.
+/// The state that the agent's threads share.
 #[derive(Debug)]
 pub struct Kept {
     pub counts: BTreeMap<String, Counts>,
@@ -42,12 +42,12 @@ impl SharedKept {
     }
 }
 
-/// Where runs go, in a thread of its own.
+/// The place for runs; it works in a separate thread.
 #[derive(Debug)]
 pub struct Keeper {
     layout: Layout,
     catalog: Catalog,
-    /// What writes datasets, where it is installed.
+    /// The program that writes datasets, if it is installed.
     query: Option<PathBuf>,
     kept: SharedKept,
 }
@@ -71,15 +71,15 @@ impl Keeper {
         })
     }
 
-    /// What is known, also while this works.
+    /// The shared state, which can be read while this works.
     pub fn kept(&self) -> SharedKept {
         self.kept.clone()
     }
 
-    /// Does what there is to be done.
+    /// Does the pending work.
     pub fn work(&mut self) -> anyhow::Result<()> {
         for (probe, folder) in self.layout.folders()? {
-            // Before the files are looked at, so that none can come later.
+            // Checked before the files are listed, so that none can come later.
             let is_done = folder.join(DONE).exists();
             for name in names(&folder.join(FILES))? {
                 if name.ends_with(".tf") {
@@ -130,12 +130,12 @@ impl Keeper {
     /// Keeps a finished file of a recorder.
     fn keep(&mut self, probe: &str, folder: &Path, name: &str) -> anyhow::Result<()> {
         let path = folder.join(FILES).join(name);
-        // A recorder that is killed while it puts the file in its place may leave both names.
+        // A recorder that is killed while it renames the file may leave both names.
         let _ = fs::remove_file(folder.join(FILES).join(format!("{name}.recording")));
         let file = match TraceFile::open(&path) {
             Ok(file) => file,
             Err(error) => {
-                // It is not lost: it stays where it is looked for.
+                // It is not lost: it stays in a place where the user finds it.
                 let aside = path.with_extension("unreadable");
                 super::warn(format_args!(
                     "{}: {error}; it is kept as {}",
@@ -206,7 +206,7 @@ impl Keeper {
         if let Some(folder) = whole.parent() {
             fs::create_dir_all(folder)?;
         }
-        // A link, so that the file has a name of a recorder until it is counted: who is killed in between does it again.
+        // A link, so that the file has a recorder's name until it is counted: after a kill in between this is repeated.
         match fs::hard_link(path, &whole) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             linked => linked.with_context(|| whole.display().to_string())?,
@@ -214,7 +214,7 @@ impl Keeper {
         Ok(place)
     }
 
-    /// Forgets a recorder of which nothing is left.
+    /// Forgets a recorder that has left nothing.
     fn clear(&self, probe: &str, folder: &Path) -> anyhow::Result<()> {
         let files = folder.join(FILES);
         let has = |end: &str| {
@@ -243,7 +243,7 @@ impl Keeper {
     }
 }
 
-/// Says what was removed.
+/// Reports what was removed.
 fn tell_removed(gone: &[(Run, &'static str)]) {
     for limit in ["age", "size"] {
         let runs = gone.iter().filter(|(_, why)| *why == limit);

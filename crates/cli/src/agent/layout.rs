@@ -1,14 +1,14 @@
 //! The directory of the agent, and the names in it.
 //!
-//! | path | what it is |
+//! | path | contents |
 //! |---|---|
 //! | `lock` | locked by the agent that uses the directory |
-//! | `live/PROBE/TIME/` | what is known of a recorder: `events` and `recorder`, and `done` when nothing of it is left in a program |
+//! | `live/PROBE/TIME/` | the state of a recorder: `events` and `recorder`, and `done` when nothing of it is left in a program |
 //! | `live/PROBE/TIME/files/` | its files, as `record` writes them |
 //! | `dataset/` | the dataset |
 //! | `runs/DAY/RUN.tf` | trace files, where they are in no dataset |
 //! | `added/PROBE.toml` | probes that clients have added |
-//! | `state/PROBE.json` | what is known of the files of a probe |
+//! | `state/PROBE.json` | the counts of a probe's files |
 //! | `catalog` | the runs that are kept, and what was removed |
 
 use std::fs::{self, DirBuilder, File};
@@ -20,16 +20,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use tracewire_tracefile::private;
 
-/// What says that a recorder has ended and nothing of it is left in a program.
+/// The file that marks a recorder that has ended and left nothing in a program.
 pub const DONE: &str = "done";
 /// Where the files of a recorder are, as `record` writes them.
 pub const FILES: &str = "files";
-/// What a recorder says of its processes.
+/// The file with a recorder's events.
 pub const EVENTS: &str = "events";
 /// The number of the recorder.
 pub const RECORDER: &str = "recorder";
 
-/// How long the agent before may take to be gone, and how often it is looked.
+/// How long the previous agent may take to end, and how often that is checked.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TURN: Duration = Duration::from_millis(20);
 
@@ -39,12 +39,12 @@ pub struct Layout {
     directory: PathBuf,
 }
 
-/// As long as it lives, no other agent uses the directory.
+/// While this value exists, no other agent uses the directory.
 #[derive(Debug)]
 pub struct Locked(#[expect(dead_code, reason = "the lock goes with the file")] File);
 
 impl Layout {
-    /// Makes what is not there, for the owner alone, and takes it.
+    /// Makes missing directories, accessible only to the owner, and takes the lock.
     pub fn take(directory: &Path) -> anyhow::Result<(Self, Locked)> {
         let layout = Self {
             directory: directory.to_owned(),
@@ -140,7 +140,7 @@ impl Layout {
         }
     }
 
-    /// The folders of recorders, each with its probe, in the order in which they began.
+    /// The directories of recorders, each with its probe, in the order in which they began.
     pub fn folders(&self) -> io::Result<Vec<(String, PathBuf)>> {
         let mut folders = Vec::new();
         for probe in fs::read_dir(self.live())? {
@@ -162,7 +162,7 @@ impl Layout {
     }
 }
 
-/// The names in a folder that are text, sorted. One that is gone has none.
+/// The names in a directory that are UTF-8, sorted. A directory that does not exist has none.
 pub fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

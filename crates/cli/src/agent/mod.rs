@@ -1,8 +1,8 @@
-//! `agent`: probes that are always there, in programs that come and go.
+//! `agent`: permanent probes, in programs that start and end at any time.
 //!
-//! Each probe has a recorder, a process of its own that is `tracewire record` ([`worker`]). The [`supervisor`] starts it, and recovers
-//! what it leaves ([`recovery`]) before it starts it again. The [`keeper`] puts finished files where they are kept, and removes the
-//! oldest. All that is known is in the directory ([`layout`]), so that the agent may be killed at any moment.
+//! Each probe has a recorder, a separate process that is `tracewire record` ([`worker`]). The [`supervisor`] starts it, and
+//! recovers what it leaves ([`recovery`]) before it starts it again. The [`keeper`] moves finished files to where they are kept,
+//! and removes the oldest. All state is in the directory ([`layout`]), so that the agent may be killed at any moment.
 
 mod catalog;
 mod config;
@@ -227,7 +227,7 @@ impl AddArguments {
     }
 }
 
-/// Where the agent is talked to, where nothing is said.
+/// The default path of the control socket.
 fn default_socket() -> PathBuf {
     let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !nix::unistd::geteuid().is_root());
     of_user.map_or_else(
@@ -301,7 +301,7 @@ fn print_status(status: &Value) {
     }
 }
 
-/// Says something on standard error, which the journal reads.
+/// Prints a message on standard error, which goes to the journal.
 fn say(message: impl Display) {
     message!("tracewire: {message}");
 }

@@ -1,14 +1,14 @@
-//! What systemd is told (sd_notify(3)), where it has started the agent.
+//! Notifications to systemd (sd_notify(3)), if it has started the agent.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells it a state. Where nobody wants to know, or it cannot be told, nothing happens.
+/// Reports a state. Without systemd, or on an error, nothing happens.
 pub fn tell(state: &str) {
     if let Some(socket) = std::env::var_os("NOTIFY_SOCKET") {
-        // The agent works whether systemd knows it or not.
+        // The agent works without the notification.
         let _ = send(&socket, state);
     }
 }
@@ -19,7 +19,7 @@ fn send(socket: &OsStr, state: &str) -> std::io::Result<()> {
         None => SocketAddr::from_pathname(socket)?,
     };
     let state = match state {
-        // What systemd wants with it, of the monotonic clock.
+        // systemd requires the time of the monotonic clock.
         "RELOADING=1" => format!("{state}\nMONOTONIC_USEC={}", monotonic_us()),
         state => state.to_owned(),
     };
@@ -28,7 +28,7 @@ fn send(socket: &OsStr, state: &str) -> std::io::Result<()> {
 }
 
 fn monotonic_us() -> u64 {
-    // The time since the system was started, which is what the clock gives.
+    // The time since the system was started, which is the value of the clock.
     let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
     let seconds = uptime
         .split(' ')

@@ -1,4 +1,4 @@
-//! A probe: which processes, and what is recorded of them.
+//! A probe: the processes, and the tracepoints that are recorded in them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct Probe {
     pub selection: Vec<String>,
     /// The other options.
     pub words: Vec<String>,
-    /// For how long it is there, from when the agent first heard of it.
+    /// How long it exists, from the time when the agent first had it.
     pub expire: Option<Duration>,
     /// Whether a client has added it, and not the configuration.
     pub is_added: bool,
@@ -29,7 +29,7 @@ impl Probe {
         let mut arguments = vec!["record".to_owned()];
         arguments.extend(self.selection.iter().cloned());
         arguments.extend(self.words.iter().cloned());
-        // What cannot be set in one program is said, and the rest of it is recorded.
+        // A tracepoint that cannot be set in one program is reported, and the others are recorded.
         arguments.extend(["--later", "--keep-going"].map(str::to_owned));
         if let Some(expire) = expire {
             arguments.push(format!("--expire={}ms", expire.as_millis().max(1)));

@@ -1,4 +1,4 @@
-//! The programs that the agent starts: recorders, rescues, and what writes datasets.
+//! The programs that the agent starts: recorders, rescues, and the writer of datasets.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use tracewire_views::words;
 
-/// How often it is looked whether a program has ended.
+/// The interval of checks whether a program has ended.
 const TURN: Duration = Duration::from_millis(10);
 
-/// How much of what a program says is kept, in bytes.
+/// How much of a program's output is kept, in bytes.
 const SAID: u64 = 64 << 10;
 
-/// The program of this process, whatever file has its name by now: a package may have been upgraded.
+/// The program of this process, even if a package upgrade has replaced the file of its name.
 pub fn own() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -26,7 +26,7 @@ pub fn own() -> Command {
     command
 }
 
-/// Another program, for which signals of a terminal are not meant either.
+/// Another program, which gets no signals of a terminal either.
 pub fn other(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).process_group(0);
@@ -64,7 +64,7 @@ pub fn finish(mut command: Command, limit: Duration) -> anyhow::Result<Done> {
     let reader = std::thread::spawn(move || {
         let mut said = Vec::new();
         let mut errors = errors.take(SAID);
-        // What it says is for people. When it ends is what counts.
+        // Its output is for people; only its end matters.
         let _ = errors.read_to_end(&mut said);
         let _ = std::io::copy(&mut errors.into_inner(), &mut std::io::sink());
         String::from_utf8_lossy(&said).trim_end().to_owned()

@@ -1,7 +1,7 @@
-//! What a recorder has left in programs and in its folder, when it has ended in whatever way.
+//! Recovery of what a recorder has left in programs and in its directory, after it has ended in any way.
 //!
-//! Every step can be done again: the agent may be killed between any two of them, and does all of it when it comes back. What is
-//! rescued is put where nobody looks for it until the program has nothing of it any more.
+//! Every step can be repeated: the agent may be killed between any two of them, and repeats all when it restarts. Rescued files get
+//! a name that the keeper ignores until the program has nothing of the recording any more.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -18,21 +18,21 @@ use tracewire_tracefile::RunFolder;
 use super::layout::{DONE, EVENTS, FILES, RECORDER, names, replace};
 use super::program;
 
-/// How long a recorder may take to end that was told to, when its agent died.
+/// How long a recorder may take to end after its agent has died.
 const ENDING: Duration = Duration::from_secs(60);
 /// How long a rescue may take, and how often it is tried.
 const RESCUE: Duration = Duration::from_secs(120);
 const TRIES: u32 = 5;
-/// How long is waited before it is tried again, or looked again.
+/// The interval of retries and checks.
 const TURN: Duration = Duration::from_millis(50);
 /// The name of the memory that pads use, as `/proc/PID/maps` shows it.
 const MEMORY: &str = "/memfd:tracewire";
-/// What a file is called while it grows.
+/// The suffix of a file while it grows.
 const GROWING: &str = ".tf.recording";
-/// What is between the number of a process and the time of a recording that was rescued.
+/// The text between the number of a process and the time of a rescued recording.
 const RESCUED: &str = ".rescue-";
 
-/// Takes out of programs what is left there, saves the frames, and finishes the files.
+/// Removes the recording from programs, saves the frames, and finishes the files.
 pub fn recover(folder: &Path) -> anyhow::Result<()> {
     if folder.join(DONE).exists() {
         return Ok(());
@@ -43,7 +43,7 @@ pub fn recover(folder: &Path) -> anyhow::Result<()> {
         .filter(|name| name.contains(GROWING))
         .collect();
     let processes: BTreeSet<u32> = growing.iter().filter_map(|name| process_of(name)).collect();
-    // One by one: what cannot be rescued keeps nobody from being rescued.
+    // One by one: a failure for one process does not prevent the rescue of others.
     let mut failed = Vec::new();
     for process in processes {
         if let Err(error) = rescue(folder, process) {
@@ -69,7 +69,7 @@ fn process_of(name: &str) -> Option<u32> {
     name.get(..end)?.parse().ok()
 }
 
-/// Waits until no recorder writes to the folder. One whose agent has died was told to end.
+/// Waits until no recorder writes to the directory. A recorder ends when its agent dies.
 fn wait_for_recorder(folder: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     let mut is_killed = false;
@@ -114,7 +114,7 @@ fn kill_recorder(folder: &Path) {
     }
 }
 
-/// Saves what is in a process. One that is gone, or has nothing, needs nothing.
+/// Saves the frames of a process. Nothing is done for one that has ended, or has none.
 fn rescue(folder: &Path, process: u32) -> anyhow::Result<()> {
     let output = folder.join(FILES).join(format!("{process}.rescue"));
     let mut tries = 0;
@@ -132,7 +132,7 @@ fn rescue(folder: &Path, process: u32) -> anyhow::Result<()> {
         command.arg("--output").arg(&output);
         let done = program::finish(command, RESCUE)?;
         match done.status.code() {
-            // What is left is pads without jumps, which a thread may come back to.
+            // Pads without jumps are left, to which a thread may return.
             Some(0 | 1) => return Ok(()),
             _ if tries >= TRIES => bail!("not rescued: {}", done.said),
             _ => tries += 1,
@@ -141,7 +141,7 @@ fn rescue(folder: &Path, process: u32) -> anyhow::Result<()> {
     }
 }
 
-/// What is in a process.
+/// The state of a process.
 enum Left {
     Gone,
     Nothing,
@@ -158,7 +158,7 @@ fn look(process: u32) -> Left {
     }
 }
 
-/// Counts what was rescued, and gives the files the names of finished ones.
+/// Counts rescued frames, and renames the files to finished ones.
 fn tell_rescued(folder: &Path) -> anyhow::Result<()> {
     let files = folder.join(FILES);
     for name in names(&files)? {
@@ -195,7 +195,7 @@ fn tell_rescued(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds a line to what the recorder has said.
+/// Adds a line to the recorder's events.
 fn tell(folder: &Path, event: &Value) -> anyhow::Result<()> {
     let path = folder.join(EVENTS);
     let file = OpenOptions::new()
@@ -216,7 +216,7 @@ fn finish(folder: &Path, name: &str) -> anyhow::Result<()> {
         return Ok(());
     };
     let finished = folder.join(format!("{}.tf", name.get(..at).unwrap_or_default()));
-    // Where both are there, the recorder was killed when the file was in its place.
+    // If both exist, the recorder was killed after the file was in its place.
     if !finished.exists() && growing.exists() {
         let mut command = program::own();
         command

@@ -7,7 +7,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use super::supervisor::News;
 
-/// Blocks them in the calling thread and in those that it makes, and watches for them in a thread of its own.
+/// Blocks them in the calling thread and in those that it makes, and waits for them in a separate thread.
 pub fn watch(news: Sender<News>) -> anyhow::Result<()> {
     let mut set = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {

@@ -1,4 +1,4 @@
-//! The agent itself: a recorder for each probe, started again when it ends, and what it leaves recovered before that.
+//! The supervisor: a recorder for each probe, restarted when it ends, after a recovery of what it has left.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,23 +22,23 @@ use super::signals;
 use super::worker::Worker;
 use super::{notify, program};
 
-/// How often it is looked after recorders.
+/// The interval of checks of the recorders.
 const TURN: Duration = Duration::from_millis(100);
-/// How often it is looked for files that are finished.
+/// The interval of checks for finished files.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a recorder may take to end.
 const ENDING: Duration = Duration::from_secs(60);
-/// How long is waited before a recorder is started again that ended by itself, at first and at most.
+/// The first and the longest delay before a recorder that ended by itself is restarted.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A recorder that has run for so long is not one that cannot begin.
 const GOOD: Duration = Duration::from_secs(60);
-/// What a recorder's own list of its files may have, in bytes, before it is started again.
+/// The longest list of a recorder's files, in bytes, before the recorder is restarted.
 const LONGEST_INDEX: u64 = 32 << 20;
 /// The program that writes datasets.
 const QUERY: &str = "tracewire-query";
 
-/// What happens to the agent.
+/// An event of the agent.
 #[derive(Debug)]
 pub enum News {
     Asked(Asked),
@@ -48,7 +48,7 @@ pub enum News {
     Reload,
 }
 
-/// A probe, and what is being done for it.
+/// A probe, and the state of its recorder.
 #[derive(Debug)]
 struct Supervised {
     probe: Probe,
@@ -57,9 +57,9 @@ struct Supervised {
     failures: u32,
     /// Why the last recorder ended.
     reason: Option<String>,
-    /// Whether it is to be there no longer.
+    /// Whether it is to be removed.
     is_leaving: bool,
-    /// What it is to be once its recorder has ended.
+    /// The probe that replaces it once its recorder has ended.
     next: Option<Probe>,
 }
 
@@ -105,7 +105,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Takes the directory, recovers what an earlier agent has left there, and begins to listen.
+    /// Locks the directory, recovers what an earlier agent has left there, and begins to listen.
     pub fn begin(config_path: PathBuf) -> anyhow::Result<Self> {
         let config = Config::read(&config_path)?;
         let (send, news) = channel();
@@ -167,7 +167,7 @@ impl Agent {
             match Config::added(&text, &self.config.common) {
                 Ok(added) => {
                     for (name, probe) in added {
-                        // The configuration comes first.
+                        // The configuration has priority.
                         wanted.entry(name).or_insert(probe);
                     }
                 }
@@ -217,7 +217,7 @@ impl Agent {
                     let answer = self.answer(&asked);
                     let answer =
                         answer.unwrap_or_else(|error| json!({ "error": format!("{error:#}") }));
-                    // The client may be gone.
+                    // The client may have disconnected.
                     let _ = asked.answer.send(answer);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -239,7 +239,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Looks after all probes.
+    /// Advances the state of all probes.
     fn turn(&mut self) {
         fail_point!("agent/turn");
         if self.keeper.as_ref().is_none_or(JoinHandle::is_finished) && !self.is_ending {
@@ -247,7 +247,7 @@ impl Agent {
             self.is_ending = true;
         }
         let mut gone = Vec::new();
-        // What a probe that leaves still traces, another one cannot have yet, and would not look at again.
+        // A process that an ending probe still traces cannot be traced by another one yet, which would not try again.
         let is_leaving = self.probes.values().any(|supervised| supervised.is_leaving);
         for (name, supervised) in &mut self.probes {
             let waits = matches!(supervised.state, State::Waiting(_));
@@ -340,7 +340,7 @@ impl Agent {
         let path = self.layout.added_probe(&name);
         replace(&path, text.as_bytes()).with_context(|| path.display().to_string())?;
         super::say(format_args!("{name}: added by {user}"));
-        // Its time begins now, whatever had the name before.
+        // Its time begins now, even if the name was used before.
         self.kept.lock().counts.remove(&name);
         Counts::remove(&self.layout, &name);
         self.begin_probe(probe);
@@ -429,7 +429,7 @@ fn recover_all(layout: &Layout) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps files until it is told to end; an error is said, and it is tried again.
+/// Keeps files until it is told to end; after an error it reports it and tries again.
 fn keep(mut keeper: Keeper, end: &Receiver<()>) -> Keeper {
     let mut said = None;
     loop {
@@ -464,7 +464,7 @@ impl Supervised {
     /// The configuration was read again.
     fn become_probe(&mut self, probe: Probe) {
         if probe == self.probe {
-            // It may have been about to leave.
+            // It may have been about to be removed.
             self.next = self.is_leaving.then_some(probe);
         } else {
             self.next = Some(probe);
@@ -472,13 +472,13 @@ impl Supervised {
         }
     }
 
-    /// How much of its time is left; none where it has no end.
+    /// Its remaining time; `None` without a limit.
     fn left(&self, since_us: u64) -> Option<Duration> {
         let past = Duration::from_micros(now_us().saturating_sub(since_us));
         self.probe.expire.map(|expire| expire.saturating_sub(past))
     }
 
-    /// Looks after it. Whether it is gone.
+    /// Advances its state. Returns whether it has ended.
     fn turn(&mut self, layout: &Layout, ends: bool, since_us: u64, kept: &SharedKept) -> bool {
         match &mut self.state {
             State::Expired => return ends,
@@ -544,7 +544,7 @@ impl Supervised {
         fail_point!("agent/started");
     }
 
-    /// The recorder has ended: what it has left is recovered, whatever it says.
+    /// The recorder has ended: what it has left is recovered, with any exit status.
     fn recorder_ended(
         &mut self,
         status: std::process::ExitStatus,
@@ -581,7 +581,7 @@ impl Supervised {
             .spawn(move || recover(&folder));
         self.state = match begun {
             Ok(thread) => State::Recovering(thread),
-            // What it has left is taken care of by the next start of the agent.
+            // The next start of the agent recovers what it has left.
             Err(error) => {
                 super::warn(format_args!("{}: {error}", self.probe.name));
                 State::Waiting(Instant::now() + LONGEST_PAUSE)

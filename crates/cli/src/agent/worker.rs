@@ -1,4 +1,4 @@
-//! A recorder: a process of its own, so that one that ends early harms no other probe.
+//! A recorder: a separate process, so that one that ends early does not affect other probes.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -25,14 +25,14 @@ pub struct Worker {
     child: Child,
     folder: PathBuf,
     begun: Instant,
-    /// The last line that it has said.
+    /// The last line of its output.
     said: Arc<Mutex<String>>,
     /// When it was told to end.
     told: Option<Instant>,
 }
 
 impl Worker {
-    /// Starts one, with a folder of its own. It ends in order when the thread that calls this does, however that ends: the main one.
+    /// Starts one in a new directory. It ends in order when the calling thread ends for any reason: the main one.
     pub fn start(probe: &Probe, layout: &Layout, expire: Option<Duration>) -> anyhow::Result<Self> {
         let folder = layout
             .new_folder(&probe.name)
@@ -48,7 +48,7 @@ impl Worker {
         if let Some(errors) = child.stderr.take() {
             let (name, said) = (probe.name.clone(), Arc::clone(&said));
             let begun = std::thread::Builder::new().name("messages".to_owned());
-            // Without it the messages are not shown, and the recorder goes on.
+            // If it fails, the messages are not shown, and the recorder goes on.
             let _ = begun.spawn(move || pass_on(errors, &name, &said));
         }
         // For one that does not end with its agent. Without it, it is waited for.
@@ -75,7 +75,7 @@ impl Worker {
         self.begun.elapsed()
     }
 
-    /// What it has said last.
+    /// The last line of its output.
     pub fn said(&self) -> String {
         self.said
             .lock()
@@ -88,7 +88,7 @@ impl Worker {
         self.child.try_wait()
     }
 
-    /// Tells it to end in order, once; one that does not end is killed after a time.
+    /// Tells it to end in order, once; one that does not end in time is killed.
     pub fn end(&mut self, limit: Duration) {
         let Ok(id) = i32::try_from(self.child.id()) else {
             return;
@@ -102,7 +102,7 @@ impl Worker {
             super::warn(format_args!("recorder {id} does not end, and is killed"));
         }
         self.told = Some(Instant::now());
-        // The child has not been waited for, so that the number is its own.
+        // The child has not been reaped, so the number is still its own.
         let _ = kill(Pid::from_raw(id), signal);
     }
 
@@ -122,13 +122,13 @@ fn end_with(parent: libc::pid_t) -> std::io::Result<()> {
         libc::getppid() != parent
     };
     match is_orphan {
-        // It has died before it could be said.
+        // It has died before the message could be sent.
         true => Err(std::io::ErrorKind::BrokenPipe.into()),
         false => Ok(()),
     }
 }
 
-/// Passes on what a recorder says, with the name of its probe.
+/// Passes on a recorder's output, with the name of its probe.
 fn pass_on(errors: impl std::io::Read, name: &str, said: &Mutex<String>) {
     let mut errors = BufReader::new(errors);
     loop {

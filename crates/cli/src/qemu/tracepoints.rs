@@ -68,7 +68,7 @@ pub fn run(arguments: &QemuArguments, plugin: PathBuf) -> anyhow::Result<Answer>
     report(&shown, &out)
 }
 
-/// What the plugin needs to run the script.
+/// The definitions with which the plugin runs the script.
 fn define(arguments: &QemuArguments) -> anyhow::Result<Definitions> {
     let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
     let circular = arguments.circular || script.settings.circular == Some(true);
@@ -85,7 +85,7 @@ fn define(arguments: &QemuArguments) -> anyhow::Result<Definitions> {
     (recorder.define(&mut Teller)).map_err(|error| error_words(error, false))
 }
 
-/// Says where tracepoints are, and what is left out.
+/// Prints where tracepoints are, and what is left out.
 struct Teller;
 
 impl Observer for Teller {
@@ -135,7 +135,7 @@ fn finish(growing: &Path, out: &Path, signal: i32) -> anyhow::Result<()> {
     Ok(std::fs::remove_file(growing)?)
 }
 
-/// Says what the file has.
+/// Prints a summary of the file.
 fn report(shown: &Path, out: &Path) -> anyhow::Result<Answer> {
     let file = TraceFile::open(out)?;
     let frames = file.frame_count();

@@ -8,10 +8,10 @@ use tracewire_recorder::StopHandle;
 use tracewire_script::Excessive;
 use tracewire_views::words;
 
-/// How long an answer is waited for at once, in milliseconds, before it is looked whether the run is to end.
+/// How long each wait for an answer is, in milliseconds, between checks whether the run is to end.
 const TURN: u8 = 200;
 
-/// Asks on a terminal, until an answer comes or the run is ended; elsewhere the answer is no.
+/// Asks on a terminal, until there is an answer or the run is ended; elsewhere the answer is no.
 pub fn ask(patterns: &[Excessive], stop: &StopHandle) -> bool {
     let input = io::stdin();
     if !input.is_terminal() || !io::stderr().is_terminal() {

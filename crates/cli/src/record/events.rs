@@ -1,6 +1,6 @@
-//! What happens to the processes of a run, line by line in a file: what the agent reads of its recorders.
+//! Events of a run's processes, line by line in a file, which the agent reads.
 //!
-//! A line is a JSON object and is written by one call, so that a recorder that is killed leaves whole lines.
+//! A line is a JSON object and is written by one call, so that a recorder that is killed leaves no partial line.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -27,7 +27,7 @@ impl Events {
 
     fn write(&self, event: &Value) {
         let line = format!("{event}\n");
-        // A full disk costs the counts of a file, and neither frames nor the run.
+        // A full disk loses the counts of a file, and neither frames nor the run.
         let _ = (&self.0).write_all(line.as_bytes());
     }
 
@@ -41,7 +41,7 @@ impl Events {
         }));
     }
 
-    /// A file is finished, and the recording goes on in the next one.
+    /// A file is finished, and the recording continues in the next one.
     pub fn rotated(&self, file: &FinishedFile) {
         self.file(file.process, &file.path, file.share);
     }

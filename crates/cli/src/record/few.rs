@@ -1,4 +1,4 @@
-//! Messages of which there may be thousands: the first of each kind, and how many more there are.
+//! Messages that may occur thousands of times: the first of each kind, and the number of others.
 
 use std::fmt::Display;
 
@@ -7,8 +7,7 @@ use tracewire_views::words;
 /// How many messages of a kind are printed.
 pub const TOLD: usize = 20;
 
-/// Prints the first of the messages with `print`, and says how many more there are of `what` and where the rest can be
-/// had.
+/// Prints the first of the messages with `print`, and then how many more `what` there are, and how to get the rest.
 pub fn tell<M: Display>(
     messages: impl IntoIterator<Item = M>,
     verbose: bool,
@@ -26,7 +25,7 @@ pub fn tell<M: Display>(
     }
 }
 
-/// Messages about addresses, of which those that say the same of several are one: `MESSAGE (at ADDRESS and 19 more)`.
+/// Joins equal messages about several addresses: `MESSAGE (at ADDRESS and 19 more)`.
 pub fn once_each<A: Display>(messages: impl IntoIterator<Item = (String, A)>) -> Vec<String> {
     let mut known: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
     let mut all: Vec<(String, A, u64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! `record --live`: frames and what is counted, on standard output as they come.
+//! `record --live`: frames and counts, on standard output as they come.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ impl AllCounters {
     }
 }
 
-/// What shows the frames of a run as they come.
+/// The output of a run's frames as they come.
 #[derive(Debug, Default)]
 pub struct Live {
     state: State,
@@ -51,7 +51,7 @@ struct Wanted {
 }
 
 impl Live {
-    /// Frames are shown in this form. When nobody reads them any more, the run is stopped.
+    /// Shows frames in this form. When the reader closes the pipe, the run is stopped.
     pub fn wanted(form: Form, rules: Arc<TypeRules>, stop: StopHandle) -> Self {
         Self {
             state: State::Wanted(Wanted { form, rules, stop }),

@@ -1,4 +1,4 @@
-//! `record`: a program, tracepoints in it, and a file of what they saw.
+//! `record`: traces a program, and writes the frames to a file.
 
 mod confirm;
 mod events;
@@ -39,7 +39,7 @@ use crate::progress::Progress;
 const NO_TRACEPOINTS: &str =
     "the script sets no tracepoint: expected `trace LOCATION`, or -t LOCATION";
 
-/// What to do where a pattern has very many places.
+/// A hint for a pattern with very many places.
 const EXCESSIVE: &str = "a narrower pattern is faster; --yes sets tracepoints at all of them, and `tracewire list` names them";
 
 /// `record`.
@@ -83,7 +83,7 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     })
 }
 
-/// The processes to attach to, beside the program to start, where each is to have a trace file of its own.
+/// The processes to attach to, besides the program to start, if each gets a separate trace file.
 fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<ThreadId>>> {
     let is_selected = arguments.selection.is_given();
     let has_folder = arguments.follow_forks || arguments.rotate.is_some();
@@ -97,7 +97,7 @@ fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<ThreadId
     Ok(Some(all))
 }
 
-/// Tells a recorder what the command line says.
+/// Sets a recorder's options from the command line.
 fn configure(
     recorder: &mut Recorder,
     arguments: &RecordArguments,
@@ -211,13 +211,13 @@ fn in_lines(error: ScriptError) -> anyhow::Error {
     anyhow::Error::new(error)
 }
 
-/// A recorder that is ready, and where its file goes.
+/// A recorder that is ready, and the destination of its file.
 #[derive(Debug)]
 pub struct Request {
     pub recorder: Recorder,
-    /// The trace file, a stream, or `-` for standard output; none where the frames are only shown as they come.
+    /// The trace file, a stream, or `-` for standard output; `None` if the frames are only shown as they come.
     pub output: Option<PathBuf>,
-    /// What shows the frames as they come.
+    /// The output of frames as they come.
     pub live: Live,
     /// Whether the program is started.
     pub spawned: bool,
@@ -225,11 +225,11 @@ pub struct Request {
     pub verbose: bool,
 }
 
-/// A run that is over.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Recorded {
     pub report: Report,
-    /// The trace file, as the user called it; none where it is not kept.
+    /// The user's name of the trace file; `None` if it is not kept.
     output: Option<PathBuf>,
     is_file: bool,
     verbose: bool,
@@ -247,8 +247,8 @@ impl Recorded {
     }
 }
 
-/// Records: starts or attaches, lets the program run, lets it go, writes the file, and waits for a program that
-/// was started. Talks on stderr.
+/// Records: starts or attaches, runs the program, detaches, writes the file, and waits for a program that was started. Messages go
+/// to stderr.
 pub fn run(request: Request) -> anyhow::Result<Recorded> {
     let Request {
         mut recorder,
@@ -265,7 +265,7 @@ pub fn run(request: Request) -> anyhow::Result<Recorded> {
         anyhow::bail!("--live prints on standard output: expected another -o, or none");
     }
     if output.is_stdout() {
-        // The trace file and nothing else goes there: not what the program prints, either.
+        // Only the trace file goes there: not the program's output, either.
         nix::unistd::dup2_stdout(std::io::stderr()).context("standard output")?;
     }
     let signals = Signals::block();
@@ -281,11 +281,11 @@ pub fn run(request: Request) -> anyhow::Result<Recorded> {
     let recorded = recorder.record(&mut teller);
     let live = teller.live;
     drop(teller.progress);
-    // The frames come before what is said of the run.
+    // The frames come before the messages about the run.
     let shown_live = live.end();
     let shown = output.is_kept().then(|| output.shown().to_owned());
     let is_file = output.is_file();
-    // A run that failed has left a file of what it saw.
+    // A run that failed has left a file with its frames.
     let delivered = if output.path().exists() {
         output.deliver()
     } else {

@@ -28,10 +28,10 @@ use crate::Answer;
 use crate::arguments::RecordArguments;
 use crate::progress::Progress;
 
-/// Where the parts go.
+/// The directory of the parts.
 struct Folder {
     path: PathBuf,
-    /// One that nobody wants to keep goes with its value.
+    /// A temporary directory is removed with this value.
     temporary: Option<TempDir>,
 }
 
@@ -141,10 +141,10 @@ pub fn record(
     )
 }
 
-/// Says on stderr what happens to all processes: what is the same for several, once.
+/// Prints the events of all processes on stderr: equal messages of several only once.
 struct Everyone {
     verbose: bool,
-    /// Where it is told to another program.
+    /// The events for another program.
     events: Option<Events>,
     state: Mutex<State>,
 }
@@ -153,7 +153,7 @@ struct Everyone {
 struct State {
     /// How many processes there are from the start.
     expected: usize,
-    /// Those of them that have begun, and those that will not.
+    /// The processes that have begun, and those that will not.
     begun: HashSet<ThreadId>,
     failed: HashSet<ThreadId>,
     /// How many have begun that were found later.
@@ -226,7 +226,7 @@ impl Everyone {
         }
     }
 
-    /// Says something unless the same was said of another process.
+    /// Prints a message unless the same one was printed for another process.
     fn once(&self, process: ThreadId, tone: Tone, text: &str) {
         let mut state = lock(&self.state);
         if !state.said.insert(without_addresses(text)) {
@@ -293,7 +293,7 @@ impl Observers for Everyone {
     }
 }
 
-/// Says what happens to one process of several.
+/// Prints the events of one process of several.
 struct OneOfAll<'e> {
     everyone: &'e Everyone,
     process: ThreadId,
@@ -305,7 +305,7 @@ impl Observer for OneOfAll<'_> {
         match event {
             RecordEvent::Begun { counters, .. } => {
                 match &self.everyone.events {
-                    // Who reads them shows no progress, and the run may have any number of processes.
+                    // The reader of the events shows no progress, and the run may have any number of processes.
                     Some(events) => events.begun(self.process),
                     None => lock(&self.everyone.state).counters.add(counters),
                 }
@@ -336,9 +336,9 @@ fn without_addresses(text: &str) -> String {
 /// How the run went, for people.
 struct Summary<'r> {
     report: &'r RunReport,
-    /// The folder, where it is kept.
+    /// The directory, if it is kept.
     folder: Option<&'r Path>,
-    /// Whether it is said what to do next.
+    /// Whether hints for the next step are printed.
     hints: bool,
     verbose: bool,
 }

@@ -1,4 +1,4 @@
-//! What is said on stderr: what was set where, how the run ended, what to do next.
+//! Messages on stderr: where tracepoints were set, how the run ended, what to do next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
@@ -25,12 +25,12 @@ const LOCATIONS_TOLD: usize = 8;
 /// How many tracepoints a message names: of those that GDB takes for others, and of those with the most hits.
 const EXAMPLES_TOLD: usize = 3;
 
-/// Says something on stderr.
+/// Prints a message on stderr.
 pub fn say(message: impl std::fmt::Display) {
     message!("tracewire: {message}");
 }
 
-/// Says something that the user should look at.
+/// Prints a warning on stderr.
 pub fn warn(message: impl std::fmt::Display) {
     message::write_warning(&message.to_string());
 }
@@ -63,7 +63,7 @@ pub fn foreign_variables(script: &Script) {
     }
 }
 
-/// Says where tracepoints were put.
+/// Prints where tracepoints were set.
 pub fn placed(placed: &[Placed], verbose: bool, mut print: impl FnMut(String)) {
     let mut told: Option<(i32, usize)> = None;
     let mut numbers = BTreeSet::new();
@@ -107,7 +107,7 @@ fn where_it_is(placed: &Placed) -> String {
     format!("{location}{state}")
 }
 
-/// Says what serves tracepoints that have been put in.
+/// Prints how the installed tracepoints are served.
 fn installed(installed: &[Installed], verbose: bool, mut print: impl FnMut(String)) {
     let mut told: BTreeMap<(i32, String), u64> = BTreeMap::new();
     for one in installed {
@@ -140,7 +140,7 @@ fn installed(installed: &[Installed], verbose: bool, mut print: impl FnMut(Strin
     }
 }
 
-/// Says which tracepoints wait.
+/// Prints which tracepoints wait.
 fn pending(pending: &[Pending], verbose: bool, print: impl FnMut(String)) {
     let lines = pending.iter().map(|one| {
         let reason = words::printable(&one.reason);
@@ -149,7 +149,7 @@ fn pending(pending: &[Pending], verbose: bool, print: impl FnMut(String)) {
     tell(lines, verbose, "tracepoints wait", print);
 }
 
-/// Says what is left out at some addresses.
+/// Prints what is left out at some addresses.
 pub fn resolve_warnings(warnings: &[ResolveWarning], verbose: bool, print: impl FnMut(String)) {
     let warnings = once_each(warnings.iter().map(|warning| {
         let text = format!("{}: {}", warning.place, warning.message);
@@ -158,14 +158,14 @@ pub fn resolve_warnings(warnings: &[ResolveWarning], verbose: bool, print: impl 
     tell(warnings, verbose, "warnings", print);
 }
 
-/// Says on stderr what happens, and shows how far the run is.
+/// Prints events on stderr, and shows the progress of the run.
 #[derive(Debug)]
 pub struct Teller {
     pub verbose: bool,
     /// Whether the program is started, and may write to the terminal itself.
     pub spawned: bool,
     pub progress: Progress,
-    /// What shows the frames as they come.
+    /// The output of frames as they come.
     pub live: Live,
 }
 
@@ -214,15 +214,15 @@ impl Observer for Teller {
     }
 }
 
-/// How something is said.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tone {
     Plain,
-    /// The user should look at it.
+    /// A warning for the user.
     Warning,
 }
 
-/// Says what has happened, line by line.
+/// Prints an event, line by line.
 pub fn tell_event(event: RecordEvent<'_>, verbose: bool, voice: &mut dyn FnMut(Tone, String)) {
     match event {
         RecordEvent::JumpsTakenOver(jumps) => voice(
@@ -257,7 +257,7 @@ pub fn tell_event(event: RecordEvent<'_>, verbose: bool, voice: &mut dyn FnMut(T
     }
 }
 
-/// What a user may do about a place that is not found.
+/// A hint about a place that is not found.
 const WAIT: &str = "a place that comes with a library opened later, or with a program that this one becomes, is waited for \
                     with --pending";
 
@@ -294,7 +294,7 @@ fn own_end(status: &StatusFields) -> String {
     format!("the run was {words}")
 }
 
-/// Why a run is over.
+/// The reason why a run has ended.
 pub fn ending_words(report: &Report) -> String {
     match &report.ending {
         Ending::Program(event) => program_words(event),
@@ -307,7 +307,7 @@ pub fn ending_words(report: &Report) -> String {
     }
 }
 
-/// Says what of a run was lost.
+/// Prints what a run has lost.
 pub fn tell_losses(report: &Report, verbose: bool, mut print: impl FnMut(String)) {
     let losses = &report.losses;
     for (count, why) in [
@@ -342,7 +342,7 @@ pub fn tell_losses(report: &Report, verbose: bool, mut print: impl FnMut(String)
     );
 }
 
-/// Says which tracepoints were out of the program because of `--budget`.
+/// Prints which tracepoints were out of the program because of `--budget`.
 pub fn tell_pauses(report: &Report, verbose: bool, print: impl FnMut(String)) {
     let lines = paused_tracepoints(&report.tracepoints);
     tell(
@@ -353,7 +353,7 @@ pub fn tell_pauses(report: &Report, verbose: bool, print: impl FnMut(String)) {
     );
 }
 
-/// Says what hits of tracepoints cost at most: by tracepoint, of its dearest location.
+/// Prints the most that hits of tracepoints cost: for each tracepoint, that of its most expensive location.
 fn costs(all: &[LocationCost], verbose: bool, print: impl FnMut(String)) {
     let mut sums: BTreeMap<(i32, bool), HitCost> = BTreeMap::new();
     for one in all {
@@ -377,7 +377,7 @@ fn costs(all: &[LocationCost], verbose: bool, print: impl FnMut(String)) {
     tell(lines, verbose, "tracepoints have a cost", print);
 }
 
-/// Says how many hits made no frame because of `--rate` or `--budget`.
+/// Prints how many hits made no frame because of `--rate` or `--budget`.
 pub fn tell_skipped(report: &Report, verbose: bool, print: impl FnMut(String)) {
     let tracepoints = skipped_hits(&report.tracepoints);
     tell(
@@ -388,7 +388,7 @@ pub fn tell_skipped(report: &Report, verbose: bool, print: impl FnMut(String)) {
     );
 }
 
-/// Says how many children ran without the tracepoints that were in the program when it made them.
+/// Prints how many children ran without the tracepoints that were in the program when it made them.
 pub fn tell_released(children: u64) {
     let were = if children == 1 { "was" } else { "were" };
     if children > 0 {
@@ -417,7 +417,7 @@ pub fn add_hits(report: &Report, sums: &mut BTreeMap<i32, u64>) {
         if tracepoint.definition.makes_frames() {
             *sums.entry(number.0).or_default() += hits;
         } else if counted.insert(number) {
-            // What is only counted has no frames. A sum does not say of how many hits it is.
+            // A tracepoint that only counts has no frames. A sum does not have the number of hits.
             let own = report.aggregates.iter().filter(|(of, ..)| *of == number);
             let known = own.filter_map(|(_, aggregate, table)| table.hits(aggregate));
             if let Some(hits) = known.max() {
@@ -427,7 +427,7 @@ pub fn add_hits(report: &Report, sums: &mut BTreeMap<i32, u64>) {
     }
 }
 
-/// Hits by tracepoint; of many tracepoints a summary, and `all` says where the rest is.
+/// Hits by tracepoint; for many tracepoints a summary, and `all` names where the rest is.
 pub fn hits_words(
     sums: &BTreeMap<i32, u64>,
     verbose: bool,
@@ -461,9 +461,9 @@ pub fn hits_words(
 #[derive(Debug)]
 pub struct Summary<'r> {
     pub report: &'r Report,
-    /// The trace file, as the user called it; none where it is not kept.
+    /// The user's name of the trace file; `None` if it is not kept.
     pub output: Option<&'r Path>,
-    /// Whether there is a file to look at: a stream is read by another.
+    /// Whether there is a file: a stream is read by another program.
     pub is_file: bool,
     pub verbose: bool,
 }
@@ -514,12 +514,12 @@ impl Summary<'_> {
         })
     }
 
-    /// The file to look at, if there is one.
+    /// The file, if there is one.
     fn file(&self) -> Option<&Path> {
         self.output.filter(|_| self.is_file)
     }
 
-    /// What to do next.
+    /// Prints hints for the next step.
     pub fn print_ending(&self) {
         let Some(file) = self.file().map(quoted) else {
             return;

@@ -1,7 +1,7 @@
 //! The signals that end a run from outside.
 //!
-//! ^C, SIGTERM and SIGHUP are blocked in every thread and taken by one that waits for them: nothing of ours runs
-//! in a signal handler, and no signal is lost between two steps. A program that is started gets an empty mask.
+//! ^C, SIGTERM and SIGHUP are blocked in every thread and taken by one that waits for them. So no signal handler runs, and no
+//! signal is lost between two steps. A program that is started gets an empty mask.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -16,15 +16,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals that end a run, and the signal that reports that memory has run out. Ignored signals (`nohup`) are
-    /// not blocked, except SIGINT: a shell without job control ignores it for every `&`, and scripts end a recording with
-    /// `kill -INT`. It stays ignored where it was,
-    /// for the program that is started to inherit: Linux queues a blocked signal that is ignored.
+    /// Blocks the signals that end a run, and the signal that reports that memory has run out. Ignored signals (`nohup`) are not
+    /// blocked, except SIGINT: a shell without job control ignores it for every `&`, and scripts end a recording with `kill -INT`.
+    /// It stays ignored, so that the started program inherits that: Linux queues a blocked signal that is ignored.
     pub fn block() -> Self {
         let wanted = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
         let mut set = MaybeUninit::uninit();
-        // SAFETY: `set` is written by sigemptyset before anything reads it; `action` is written by sigaction
-        // where it returns 0; all pointers are good for the calls, and the numbers are of real signals.
+        // SAFETY: `set` is written by sigemptyset before it is read; `action` is written by sigaction if that returns 0. All
+        // pointers are valid for the calls, and the numbers are those of signals.
         let set = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in wanted {
@@ -38,7 +37,7 @@ impl Signals {
             libc::sigaddset(set.as_mut_ptr(), out_of_memory::SIGNAL);
             let set = set.assume_init();
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-            // A file at its largest is then an error like a full disk, and not the end of us.
+            // A file at its size limit is then an error like a full disk, and does not end this process.
             let mut too_large = MaybeUninit::uninit();
             libc::sigemptyset(too_large.as_mut_ptr());
             libc::sigaddset(too_large.as_mut_ptr(), libc::SIGXFSZ);
@@ -48,7 +47,7 @@ impl Signals {
         Self { set }
     }
 
-    /// Waits for one of the signals: its number, and whether it came from the keyboard.
+    /// Waits for one of the signals. Returns its number, and whether it came from the keyboard.
     pub fn wait(&self) -> Option<(i32, bool)> {
         let mut told = MaybeUninit::<libc::siginfo_t>::zeroed();
         // SAFETY: the set was filled by `block`; `told` is zeroed and large enough.
@@ -60,12 +59,12 @@ impl Signals {
     }
 }
 
-/// Stops a run when one of the signals comes, in a thread of its own.
+/// Stops a run when one of the signals comes, in a separate thread.
 #[derive(Clone, Debug)]
 pub struct Watch {
     stop: StopHandle,
     only_wait: Arc<AtomicBool>,
-    /// Whether a signal that was sent to us alone has stopped the run.
+    /// Whether a signal that was sent only to this process has stopped the run.
     signalled: Arc<AtomicBool>,
 }
 
@@ -95,7 +94,7 @@ impl Watch {
             }
             if self.only_wait.load(Ordering::Acquire) {
                 if !is_keyboard {
-                    // The file is written. At the keyboard the program decides; else somebody wants us gone.
+                    // The file is written. At the keyboard the program decides; else the signal was meant for this process.
                     std::process::exit(0);
                 }
                 continue;
@@ -114,7 +113,7 @@ impl Watch {
         }
     }
 
-    /// Whether a signal that was sent to us alone has stopped the run.
+    /// Whether a signal that was sent only to this process has stopped the run.
     pub fn signalled(&self) -> bool {
         self.signalled.load(Ordering::Acquire)
     }

@@ -34,7 +34,7 @@ impl Place {
         fs::read_to_string(self.folder.join("messages")).unwrap_or_default()
     }
 
-    /// Writes the configuration: what is to be before the probes, and the probes.
+    /// Writes the configuration: general settings and the probes.
     pub fn configure(&self, text: &str) {
         let head = format!(
             "directory = {:?}\nsocket = {:?}\ndataset = false\n",
@@ -95,7 +95,7 @@ impl Place {
         is_good.then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
     }
 
-    /// What the status says of a probe.
+    /// The status of a probe.
     pub fn probe(&self, name: &str) -> Option<Value> {
         let status = self.status()?;
         let mut probes = status["probes"].as_array().expect("probes").iter();
@@ -110,7 +110,7 @@ impl Place {
         })
     }
 
-    /// What is known of a probe's files.
+    /// The counts of a probe's files.
     pub fn counts(&self, probe: &str) -> Value {
         let path = self.directory().join("state").join(format!("{probe}.json"));
         serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -132,7 +132,7 @@ impl Drop for Agent {
 impl Agent {
     pub fn signal(&self, signal: libc::c_int) {
         let id = libc::pid_t::try_from(self.child.id()).unwrap();
-        // SAFETY: kill takes plain numbers; the child was not waited for unless it has ended by itself.
+        // SAFETY: kill takes plain numbers; the child was not reaped unless it has ended by itself.
         unsafe { libc::kill(id, signal) };
     }
 

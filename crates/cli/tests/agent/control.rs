@@ -1,4 +1,4 @@
-//! The agent as it is told what to do: its configuration, its socket, its signals.
+//! Control of the agent: its configuration, its socket, its signals.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -36,7 +36,7 @@ fn a_probe_finds_a_program_that_starts_and_starts_again() {
         let program = Counted::start(&built, folder.path(), 2, 20_000);
         let process = program.id();
         wait("it is recorded", || place.records("calls", process));
-        // All calls come after the tracepoint, so that each has its frame.
+        // All calls come after the tracepoint, so each has its frame.
         program.begin();
         let files = place.probe("calls").unwrap()["files"].as_u64().unwrap();
         wait("files are finished while it runs", || {
@@ -265,7 +265,7 @@ fn the_socket_is_for_its_owner_alone() {
     if is_root {
         let said = as_nobody();
         assert!(said.contains("Permission denied"), "{said}");
-        // Where the file lets others in, the kernel's word for who they are still counts.
+        // If the file's mode lets others connect, the kernel's user of the peer still decides.
         fs::set_permissions(place.socket(), fs::Permissions::from_mode(0o666)).unwrap();
         let said = as_nobody();
         assert!(
@@ -316,7 +316,7 @@ fn hostile_clients_disturb_nobody() {
     let piece = vec![b'x'; 1 << 20];
     let written = (0..16).try_for_each(|_| client.write_all(&piece));
     assert!(written.is_err());
-    // Those that wait keep nobody from being told that there are too many, and go.
+    // Waiting clients do not prevent the error that there are too many, and are closed.
     let waiting: Vec<UnixStream> = (0..16).map(|_| connect()).collect();
     wait("there are too many", || {
         text(&place.ask(&["status"]).stderr).contains("too many clients")

@@ -1,4 +1,4 @@
-//! The agent: programs that come and go are recorded whenever they are there, whatever becomes of the agent and its recorders.
+//! The agent: programs are recorded whenever they run, also when the agent and its recorders are killed.
 //!
 //! `TRACEWIRE_AGENT_SECONDS`, `TRACEWIRE_AGENT_PROGRAMS` and `TRACEWIRE_AGENT_SEED` make the first test a long one (`cargo xtask torture
 //! agent`).

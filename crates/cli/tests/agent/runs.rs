@@ -24,7 +24,7 @@ pub struct Archiving {
 }
 
 impl Archiving {
-    /// Takes what there still is. Gives the most bytes that the runs had.
+    /// Takes the remaining ones. Returns the most bytes that the runs had.
     pub fn end(self) -> (Archive, u64) {
         self.is_over.store(true, Ordering::Release);
         self.thread.join().unwrap()
@@ -91,7 +91,7 @@ struct Call {
     /// When the frame was made, in microseconds.
     stamp: u64,
     seq: u64,
-    /// By which recorder: when that began.
+    /// The recorder, by the time when it began.
     recorder: u64,
 }
 
@@ -152,7 +152,7 @@ impl Frames {
                     two[0].seq, two[0].recorder, two[1].recorder
                 );
             }
-            // A program that begins anew has the number of one that has ended.
+            // A program that restarts may have the number of one that has ended.
             for life in calls.chunk_by(|one, next| one.seq < next.seq) {
                 for seen in life.chunk_by(|one, next| one.recorder == next.recorder) {
                     let (first, last) = (seen[0].seq, seen[seen.len() - 1].seq);
@@ -183,7 +183,7 @@ pub fn size(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Whether the code of a process is that of its program: no jump is left, and no breakpoint.
+/// Whether the code of a process is that of its file: no jump and no breakpoint is left.
 pub fn has_own_code(process: u32) -> bool {
     use std::os::unix::fs::FileExt as _;
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();

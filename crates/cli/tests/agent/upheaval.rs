@@ -1,4 +1,4 @@
-//! Programs that start and end at random, while the agent and its recorders are killed, ended, upgraded and told other things.
+//! Programs that start and end at random, while the agent and its recorders are killed, ended, upgraded and reconfigured.
 
 use std::fs;
 use std::path::Path;
@@ -91,7 +91,7 @@ impl Upheaval<'_> {
         });
     }
 
-    /// Ends what is to end, and looks whether something has ended that was not to.
+    /// Ends the programs that are due, and checks whether another one has ended.
     fn end_lives(&mut self, all: bool) {
         let now = Instant::now();
         let (ending, going): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lives)
@@ -193,7 +193,7 @@ fn programs_are_recorded_and_unharmed_whatever_becomes_of_the_agent() {
     let seconds = setting("TRACEWIRE_AGENT_SECONDS", 8);
     let programs = setting("TRACEWIRE_AGENT_PROGRAMS", 5);
     let seed = setting("TRACEWIRE_AGENT_SEED", 1);
-    // What one look adds must not be removed by the same look, or it could not be held against anything. Unfinished files count, too.
+    // The files of one check must not be removed before the next one, or they could not be compared. Unfinished files count, too.
     let limit: u64 = if seconds > 60 { 256 << 20 } else { 64 << 20 };
     let folder = tempfile::tempdir().unwrap();
     let built = program::build(folder.path());
@@ -231,7 +231,7 @@ fn programs_are_recorded_and_unharmed_whatever_becomes_of_the_agent() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The last one meets no fail point, records what there is, and ends in order.
+    // The last one has no fail point, records the remaining programs, and ends in order.
     agent.kill();
     let agent = upheaval.place.start();
     let messages = || upheaval.place.messages();
@@ -278,7 +278,7 @@ fn programs_are_recorded_and_unharmed_whatever_becomes_of_the_agent() {
             messages()
         );
     }
-    // What was being added when it was looked at is removed at the next look.
+    // A file that was being added during one check is removed at the next.
     assert!(
         largest <= limit + limit / 4,
         "{largest} bytes of {limit}: {}",

@@ -50,7 +50,7 @@ fn visit_once(built: &Built, program: &Working, visit: usize) -> bool {
     }
     let mut recorder = recorder.spawn().expect("tracewire runs");
     if !ends_itself {
-        // At another moment each time: before anything, when the tracepoint is in, or after some hits.
+        // At another moment each time: at once, when the tracepoint is inserted, or after some hits.
         let mut says = BufReader::new(recorder.stderr.take().expect("stderr"));
         if visit % 4 != 1 {
             says.read_line(&mut String::new()).expect("text");
@@ -313,7 +313,7 @@ fn tracewire_comes_before_the_threads_that_it_stops() {
     reader.join().expect("it reads to the end");
 }
 
-/// A thread that is in a pad gets a signal that nobody handles: there is no way back into the pad, whose memory can go.
+/// A thread in a pad gets a signal without a handler: no handler can return into the pad, whose memory can be freed.
 #[test]
 fn signals_that_are_ignored_leave_nothing_in_the_program() {
     let built = Built::new(

@@ -1,4 +1,4 @@
-//! What cannot be done is said clearly, and leaves nothing behind but what was asked for.
+//! Errors are reported clearly, and leave no files except requested ones.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -194,7 +194,7 @@ fn a_full_disk_ends_the_run_with_what_there_is() {
          for (int i = 0; i < 100000; i++)\n    sum += one_step (i);\n  return sum == 5000050000 ? 0 : 1;\n}\n",
         &["-O1", "-fno-inline", "-fno-ipa-icf"],
     );
-    // A file may not grow beyond a limit: what a full disk looks like, without a disk to fill.
+    // A limit on the file size has the effect of a full disk, without filling one.
     let shell = format!(
         "ulimit -f 20000; exec {} record -t one_step -o out.tf -- ./program",
         env!("CARGO_BIN_EXE_tracewire")

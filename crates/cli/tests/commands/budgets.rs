@@ -1,4 +1,4 @@
-//! `--budget`: what is kept and what is skipped is what the program has done by its own count, while its tracepoint is in.
+//! `--budget`: the kept and skipped hits are those of the program's own count, while its tracepoint is inserted.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use crate::support::{Built, Ran};
 
 const MECHANISMS: [&str; 2] = ["jump", "trap"];
 
-/// Calls a function in several threads until its tracepoint has been taken out and put back so many times. Each thread looks at the
-/// first byte of the function before and after a call: it counts the calls for which the tracepoint was in the program at both, and
-/// those for which it was at one of them. A thread that had to wait for a cpu between the two looks may have missed a change and the next one. An end that
-/// never comes is one by SIGALRM.
+/// Calls a function in several threads until its tracepoint has been removed and inserted this many times. Each thread reads the
+/// first byte of the function before and after a call. It counts the calls with the tracepoint at both readings, and those with it
+/// at one of them. A thread that waited for a cpu between the two may have missed a change and the next one. A hang ends by
+/// SIGALRM.
 const WATCHER: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ fn printed<const COUNT: usize>(done: &Ran) -> [u64; COUNT] {
     numbers.unwrap_or_else(|numbers| panic!("{numbers:?}: {}", done.stderr))
 }
 
-/// What a file says of its tracepoint: hits, skipped hits, and the times in which it was out of the program.
+/// A tracepoint's counts in a file: hits, skipped hits, and the times in which it was out of the program.
 fn told(info: &Value) -> (u64, u64, Vec<(u64, u64)>) {
     let tracepoint = &info["tracepoints"][0];
     let number = |name: &str| {
@@ -105,7 +105,7 @@ fn told(info: &Value) -> (u64, u64, Vec<(u64, u64)>) {
     (number("hits"), number("skipped"), pauses)
 }
 
-/// So few hits that what they cost is less than what a cpu may be behind.
+/// The hits are so few that their cost is below the debt that a cpu may have.
 #[test]
 fn what_is_kept_and_what_is_skipped_is_all_there_was() {
     let built = counts();
@@ -174,7 +174,7 @@ fn hits_are_counted_exactly_while_the_tracepoint_is_in() {
     }
 }
 
-/// What cannot be skipped is charged too: a condition that is never true.
+/// Costs that cannot be skipped are charged too: a condition that is never true.
 #[test]
 fn false_conditions_are_under_the_budget() {
     let built = watcher();
@@ -325,7 +325,7 @@ fn budgets_that_cannot_be_are_refused_before_the_program_runs() {
     }
 }
 
-/// What a hit costs is said before anything is put in, of traps too, and without a budget where more is to be said.
+/// The cost of a hit is printed before anything is inserted, also for traps, and without a budget in verbose mode.
 #[test]
 fn the_cost_of_a_hit_is_said_before() {
     let built = counts();

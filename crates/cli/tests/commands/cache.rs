@@ -63,7 +63,7 @@ fn the_index_is_kept_found_stale_and_done_without() {
         .expect("a folder")
         .count();
     assert_eq!(kept, 1);
-    // A place that cannot be written, and none at all, are no error, and nothing is said of them.
+    // A directory that cannot be written, or none, is no error, and no message is printed.
     fs::write(folder.path("file"), "").expect("written");
     for place in [Path::new("/proc/none"), &folder.path("file"), Path::new("")] {
         for (command, expected) in commands.iter().zip(&with) {
@@ -71,7 +71,7 @@ fn the_index_is_kept_found_stale_and_done_without() {
             assert!(done.stdout == *expected, "{command:?}");
         }
     }
-    // Another file of the same name: the index is made anew.
+    // Another file of the same name: the index is made again.
     write(
         &folder.path("big.tf"),
         &smallest(Architecture::MipsLittle),
@@ -108,7 +108,7 @@ fn damage_since_the_index_was_made_is_found() {
         .offset();
     let file = File::options().write(true).open(&path).expect("opened");
     let time = file.metadata().expect("a file").modified().expect("a time");
-    // Its size: the frames behind it are somewhere else then.
+    // Its size: the frames after it then begin elsewhere.
     file.write_all_at(&[7], frame + 3).expect("written");
     file.set_modified(time).expect("set");
     let checked = run(&folder, &cache, &["check", "big.tf"]).code(1);
@@ -116,7 +116,7 @@ fn damage_since_the_index_was_made_is_found() {
     assert!(checked.stdout.contains(&counted), "{}", checked.stdout);
 }
 
-/// What the user says of the machine holds for a kept index too.
+/// The user's machine is used with a kept index too.
 #[test]
 fn a_machine_that_is_said_holds_for_a_kept_index() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
@@ -128,7 +128,7 @@ fn a_machine_that_is_said_holds_for_a_kept_index() {
         FRAMES,
     );
     for _ in 0..2 {
-        // Without a description, a frame is where its tracepoint is; with one, where its program counter says.
+        // Without a description, a frame is at its tracepoint; with one, at its program counter.
         let find = ["find", "big.tf", "--pc", "0x402000", "--from", "69996"];
         let told = run(&folder, &cache, &find).code(0).stdout;
         assert_eq!(told, "69997\n69999\n");

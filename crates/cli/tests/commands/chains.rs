@@ -63,7 +63,7 @@ fn between(printed: &str, is_enabled: bool) -> Vec<u64> {
     found
 }
 
-/// What `n` was in the frames of a tracepoint.
+/// The values of `n` in the frames of a tracepoint.
 fn numbers(frames: &[Value], tracepoint: u64) -> Vec<u64> {
     let own = frames
         .iter()
@@ -126,7 +126,7 @@ fn a_hit_enables_and_disables_another_tracepoint() {
     }
 }
 
-/// A script says it by `disable` and lines of `actions`.
+/// A script with `disable` and lines of `actions`.
 #[test]
 fn a_script_enables_and_disables_at_hits() {
     let built = calls();
@@ -165,7 +165,7 @@ fn a_script_enables_and_disables_at_hits() {
         assert_eq!(numbers(&frames, 3), first, "{mechanism}");
         assert_eq!(numbers(&frames, 4), even, "{mechanism}");
     }
-    // GDB takes the file, and knows what says whether a tracepoint is enabled.
+    // GDB opens the file, and shows the variable that has the tracepoint's state.
     let commands = ["target tfile out.tf", "info tvariables", "info tracepoints"];
     let gdb = Gdb::new().program(&built.program);
     let said = gdb.directory(built.folder.path()).commands(commands).run();

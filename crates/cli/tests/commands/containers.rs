@@ -1,4 +1,4 @@
-//! Programs in namespaces and roots of their own, as containers have.
+//! Programs in separate namespaces and roots, as in containers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tracewire_test_support::tool;
 
 use crate::support::{Built, OBEYS, ran, tracewire, value};
 
-/// What makes a container: namespaces for processes, mounts and users, and a root that is mounted there alone.
+/// The parts of a container: namespaces for processes, mounts and users, and a root that is mounted only there.
 const CONTAINER: &str = "mount -t tmpfs none root && cp \"$0\" root/ && exec chroot root \"/$0\"";
 
 /// The values of `n` in frames.
@@ -77,7 +77,7 @@ fn a_program_in_a_container_is_found_recorded_and_shown() {
         ] {
             assert!(said.contains(words), "{said}");
         }
-        // What is mounted there alone has gone with it.
+        // The private mount does not exist any more.
         let shown = built.run(&["show", mechanism, "--json"]).code(0);
         assert!(values(&shown.json()).is_empty(), "{}", shown.stdout);
         let shown = built

@@ -10,7 +10,7 @@ use tracewire_arch::Architecture;
 use crate::generated::{Told, smallest, write};
 use crate::support::{ran, tracewire};
 
-/// Enough that what is printed of it fills a pipe many times.
+/// Enough for an output that fills a pipe many times.
 const FRAMES: u64 = 3000;
 
 fn trace_file(path: &Path) {
@@ -80,8 +80,7 @@ fn a_cut_trace_file_is_an_error_with_its_length() {
 fn a_cut_execution_trace_is_an_error_with_its_length() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("run.qemu4v");
-    // The last line is no record, so that `check` prints nothing before it has read all: what is printed first is that of
-    // the first line.
+    // The last line is no record, so `check` prints nothing before it has read all: the first output is about the first line.
     let text: String = (0..200_000)
         .map(|n| format!("{n} clk 0 XX {n}\n"))
         .collect();

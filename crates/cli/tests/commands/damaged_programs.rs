@@ -1,8 +1,8 @@
-//! `record` on programs whose symbols, sections and debug information are damaged: it says what it cannot read, records what it
-//! can, and neither panics, nor hangs, nor takes memory without bound.
+//! `record` on programs whose symbols, sections and debug information are damaged. It reports what it cannot read, records the
+//! rest, and neither panics, nor hangs, nor uses memory without bound.
 //!
-//! `TRACEWIRE_ELF_TIMES` says how many programs, `TRACEWIRE_ELF_SEED` what the damages are made from (`cargo xtask torture elf`).
-//! Only what is not loaded is damaged: what a processor makes of random code is no matter of Tracewire's.
+//! `TRACEWIRE_ELF_TIMES` is the number of programs, `TRACEWIRE_ELF_SEED` the seed of the damages (`cargo xtask torture elf`). Only
+//! parts that are not loaded are damaged: the execution of random code is not tested.
 
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
@@ -53,7 +53,7 @@ const KINDS: [&[&str]; 2] = [
 /// Every so many programs are of the second kind.
 const LARGE: u64 = 16;
 
-/// How long a run may take, and how much memory, in KiB: many times what it does.
+/// The limits of a run's time and memory, in KiB: many times the usual.
 const LIMIT: Duration = Duration::from_secs(30);
 /// The exit status of `timeout` where the limit has passed and the program has obeyed its SIGTERM.
 const TIMED_OUT: i32 = 124;
@@ -84,7 +84,7 @@ impl Random {
     }
 }
 
-/// Where a file may be damaged: what says where its sections are, their headers, and those that are not loaded.
+/// The ranges of a file that may be damaged: the reference to the section headers, the headers, and sections that are not loaded.
 fn not_loaded(bytes: &[u8]) -> Vec<Range<usize>> {
     let file = object::File::parse(bytes).expect("an ELF file");
     let read = |at: usize, size: usize| {
@@ -146,7 +146,7 @@ fn damaged_programs_do_no_harm() {
         let mut bytes = whole.clone();
         damage(&mut bytes, ranges, &mut random);
         let program = built.path("damaged");
-        // One that is still being ended cannot be written over.
+        // The file of a program that is still ending cannot be overwritten.
         let _ = std::fs::remove_file(&program);
         std::fs::write(&program, &bytes).expect("written");
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("allowed");
@@ -169,7 +169,7 @@ fn damaged_programs_do_no_harm() {
             .iter()
             .any(|words| said.contains(words));
         // A damaged symbol may be in the middle of an instruction, which a tracepoint there changes: that program may never end.
-        // What ends its recording is then the signal, as it should be.
+        // Then the signal ends its recording, as it should.
         let has_ended = matches!(code, Some(0..=2))
             || code == Some(TIMED_OUT) && said.contains("tracewire: the run was ended by SIGTERM");
         if !has_ended || said.contains("panicked") || lacked_memory {

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Runs `tracewire` from a directory of its own; exit status and what it says.
+/// Runs `tracewire` from a separate directory. Returns the exit status and the output.
 fn run(directory: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let program = directory.path().join("tracewire");
     if !program.exists() {
-        // A link would lead to the directory of the build, which may have the other program.
+        // A link would lead to the build directory, which may contain the other program.
         fs::copy(env!("CARGO_BIN_EXE_tracewire"), &program).expect("copied");
     }
     let output = Command::new(&program)

@@ -1,4 +1,4 @@
-//! `demo`: the whole job, with nothing but the program itself.
+//! `demo`: a complete use, with only the program itself.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ fn it_records_shows_and_says_what_comes_next() {
         .env("XDG_CACHE_HOME", cache.path())
         .output();
     let demo = ran(output.expect("runs")).code(0);
-    // What nobody named is not left where people work.
+    // No file is left in the current directory.
     let left = std::fs::read_dir(folder.path()).expect("read").count();
     assert_eq!(left, 0, "{}", demo.stderr);
     assert!(
@@ -23,7 +23,7 @@ fn it_records_shows_and_says_what_comes_next() {
         "{}",
         demo.stdout
     );
-    // The threads take turns, so that the frames come in one order whatever the machine does.
+    // The threads take turns, so that the order of the frames is fixed.
     for words in [
         "serve tracewire-demo.c:53",
         "worker = 1",
@@ -79,7 +79,7 @@ fn the_output_can_be_elsewhere() {
     let file = folder.path().join("other name.tf");
     let output = tracewire().arg("demo").arg("-o").arg(&file).output();
     ran(output.expect("runs")).code(0);
-    // The name of a customer who is nobody.
+    // The name of a missing customer.
     assert_clean_but(&file, is_unreadable);
     let built = Built::at(folder);
     let shown = built

@@ -1,4 +1,4 @@
-//! What ends a run from outside, and what a file says that is not finished.
+//! Signals that end a run, and the contents of an unfinished file.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use crate::support::{Built, ran, tracewire, value};
 use tracewire_tracefile::TraceFile;
 
-/// A program that says whether it ignores SIGINT, and then works until its standard input ends.
+/// A program that prints whether it ignores SIGINT, and then works until its standard input ends.
 const PATIENT: &str = r#"
 #include <poll.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ fn until_frames(built: &Built, recorder: &mut Child) {
     }
 }
 
-/// A shell without job control has what it starts with `&` ignore SIGINT. The process id comes on the first line.
+/// A shell without job control makes programs that it starts with `&` ignore SIGINT. The process id is on the first line.
 fn in_background(
     built: &Built,
     arguments: &str,
@@ -112,7 +112,7 @@ fn the_program_of_a_background_job_ignores_sigint_as_its_shell_wants() {
     assert_eq!(line, "ignored open\n");
     until_frames(&built, &mut shell);
     interrupt(&id);
-    // The run is over; the program goes on, and nobody waits for it: that was no ^C.
+    // The run is over; the program goes on, and the recorder does not wait for it: the signal was no ^C.
     line.clear();
     said.read_line(&mut line).expect("a line");
     assert_eq!(line, "status 0\n");
@@ -164,7 +164,7 @@ fn a_file_that_grows_says_nothing_of_frames_that_is_not_so() {
     assert!(info["tracepoints"][0]["hits"].is_null(), "{info}");
     drop(recorder.stdin.take());
     ran(recorder.wait_with_output().expect("ended")).code(0);
-    // The finished one says all.
+    // The finished one is complete.
     let info = built.info();
     assert_eq!(info["status"]["frames"], info["frames"]);
     assert_eq!(info["tracepoints"][0]["hits"], info["frames"]);

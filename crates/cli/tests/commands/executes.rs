@@ -39,7 +39,7 @@ const AGAIN: &str = r#"
 
 #[test]
 fn a_program_that_executes_itself_does_not_grow_tracewire() {
-    /// What 30 rounds may add, in KiB. The symbols of its modules are more than 2 MiB.
+    /// The most memory that 30 rounds may add, in KiB. The symbols of its modules are more than 2 MiB.
     const GROWTH: i64 = 8 << 10;
     let built = Built::new(AGAIN, &["-O1"]);
     let done = built

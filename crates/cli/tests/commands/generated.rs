@@ -1,4 +1,4 @@
-//! Trace files of machines that are not at hand, and what stands in them.
+//! Generated trace files of other machines, and their contents.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameForm
 /// Where tracepoints 1 and 2 are; their frames take turns.
 pub const SITES: [u64; 2] = [0x40_1000, 0x40_2000];
 
-/// Where a counter stands in memory: an `int` that holds the frame's number.
+/// The address of a counter in memory: an `int` that holds the frame's number.
 pub const COUNTER: u64 = 0x1000;
 
-/// What a register holds in a frame: a number that no other register has, in its lowest bytes.
+/// The value of a register in a frame: a distinct number in its lowest bytes.
 pub fn value(layout: &RegisterLayout, name: &str, frame: u64) -> u64 {
     let register = layout.by_name(name).expect("a register");
     match layout.program_counter() {
@@ -67,7 +67,7 @@ fn variable(number: i32, name: &str) -> VariableDefinition {
     }
 }
 
-/// What the target description of a file tells.
+/// The contents of a file's target description.
 #[derive(Clone, Copy)]
 pub enum Told {
     /// There is none.

@@ -146,7 +146,7 @@ int main (void)
 }
 "#;
 
-/// A thousand pointers to nowhere are collected, and the program does not notice; in a condition the first ends the run.
+/// A thousand invalid pointers are collected without an effect on the program; in a condition the first ends the run.
 #[test]
 fn bad_pointers_harm_nobody() {
     let seed = std::env::var("TRACEWIRE_WILD_SEED").unwrap_or_else(|_| "88172645463325252".into());
@@ -183,7 +183,7 @@ fn bad_pointers_harm_nobody() {
     );
 }
 
-/// Calls a function ten times where the stack ends just below, with no page behind, and five times where it does not.
+/// Calls a function ten times where the stack ends just below, at an unmapped page, and five times where it does not.
 const CRAMPED: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -211,7 +211,7 @@ int main (void)
 }
 "#;
 
-/// A hit at the end of a stack is lost, which is said, and the program goes on.
+/// A hit at the end of a stack is lost and reported, and the program goes on.
 #[test]
 fn a_thread_without_stack_loses_its_hits() {
     let built = Built::new(CRAMPED, &["-O1"]);
@@ -228,7 +228,7 @@ fn a_thread_without_stack_loses_its_hits() {
     assert_eq!(built.info()["frames"], 5, "{}", done.stderr);
 }
 
-/// Says how often its thread has given up the processor while it was hit.
+/// Prints how often its thread has given up the processor during hits.
 const STOPS: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,6 +1,6 @@
-//! Tracewire is killed at random moments while it puts tracepoints in, while it records, and while it takes them out.
+//! Tracewire is killed at random moments while it inserts tracepoints, while it records, and while it removes them.
 //!
-//! `TRACEWIRE_KILL_TIMES` says how often for each mechanism, `TRACEWIRE_KILL_SEED` what the moments are made from
+//! `TRACEWIRE_KILL_TIMES` is the number of kills for each mechanism, `TRACEWIRE_KILL_SEED` the seed of the moments
 //! (`cargo xtask torture jumps`).
 
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Built, tracewire};
 use crate::working::{self, Working};
 
-/// How long a recording that ends by itself lasts.
+/// The length of a recording that ends by itself.
 const SHORT: Duration = Duration::from_millis(20);
 
 fn setting(name: &str, standard: u64) -> u64 {
@@ -57,7 +57,7 @@ fn installing(built: &Built, program: &Working, mechanism: &str) -> Duration {
     aim
 }
 
-/// Kills Tracewire so often, and tells how many programs it has taken with it. What survives has worked right.
+/// Kills Tracewire this often, and returns how many programs have died with it. Survivors must have worked right.
 fn kill(mechanism: &str, survives: bool) {
     let times = setting("TRACEWIRE_KILL_TIMES", 12);
     let mut random = Random(setting("TRACEWIRE_KILL_SEED", 1).max(1));
@@ -115,8 +115,7 @@ fn jumps_that_a_killed_tracewire_leaves_do_no_harm() {
     kill("jump", true);
 }
 
-/// A breakpoint that is left kills the program that runs into it, by the signal that says so. What else there is of a trap harms
-/// nobody.
+/// A breakpoint that is left kills the program that hits it, by SIGTRAP. The other parts of a trap are harmless.
 #[test]
 fn traps_that_a_killed_tracewire_leaves_are_traps() {
     kill("trap", false);

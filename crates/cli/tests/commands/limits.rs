@@ -1,4 +1,4 @@
-//! What ends a run, and what limits it.
+//! The ends and the limits of a run.
 
 use std::process::Stdio;
 
@@ -128,13 +128,13 @@ fn a_run_expires() {
         said.contains("the run has expired: it may last 500ms"),
         "{said}"
     );
-    // Nobody has waited for the program's end.
+    // The recorder has not waited for the program's end.
     assert!(started.elapsed().as_secs() < 15);
 }
 
 #[test]
 fn a_place_of_a_pattern_that_cannot_be_served_is_left_out() {
-    // A jump of its own leads past its first byte, and the bytes after that would have ours lead into the function.
+    // A jump of the function leads past its first byte, and the following bytes would make a punned jump lead into the function.
     let built = Built::new(
         "__attribute__ ((noinline)) int part_one (int n) { __asm__ volatile (\".byte 0x0f, 0x1f, 0x44, 0, 0\" : : \"r\" (n)); return n; }\n\
          int part_two (int n);\n\

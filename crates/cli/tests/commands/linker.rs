@@ -72,7 +72,7 @@ fn programs_that_load_libraries_outlive_a_killed_tracewire() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("tracewire runs");
-        // As soon as it has said something, or once the run has begun.
+        // At its first output, or once the run has begun.
         let mut said = BufReader::new(recorder.stderr.take().expect("stderr"))
             .lines()
             .map_while(Result::ok);

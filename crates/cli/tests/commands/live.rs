@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Built, OBEYS, ran, tracewire, value};
 
-/// Opens a library when it is told to, and calls a function of it for each byte of its standard input.
+/// Opens a library at a byte of its standard input, and calls a function of it for each byte.
 const OPENS: &str = r#"
 #include <dlfcn.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ const LIBRARY: &str = "struct pair { int a, b; };\n\
     static int take (struct pair *p) { __asm__ volatile (\"\" : : \"r\" (p) : \"memory\"); return p->a; }\n\
     int theirs (int n) { struct pair p = { n, n + 1 }; return take (&p); }\n";
 
-/// Makes `work` hits as fast as it can once it is told to, so many, and says when it is done.
+/// Makes the requested number of `work` hits as fast as it can, and prints when it is done.
 const HURRIES: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ fn recorder(built: &Built, arguments: &[&str]) -> Command {
     command
 }
 
-/// Waits until a command has said on its standard error that tracepoints are in the program.
+/// Waits until a command has printed on standard error that tracepoints are in the program.
 fn until_installed(conversation: &mut Conversation) -> BufReader<std::process::ChildStderr> {
     let mut errors = BufReader::new(conversation.child.stderr.take().expect("its errors"));
     let mut line = String::new();
@@ -172,7 +172,7 @@ fn counts_are_shown_while_the_program_runs() {
         for more in [3, 1, 5] {
             recording.write(&"x".repeat(more));
             hits += more;
-            // Numbers never go back, and come to what the program has done.
+            // Counts never decrease, and reach the program's own count.
             let mut last = 0;
             while last < hits {
                 let row = recording.json();
@@ -266,7 +266,7 @@ fn nobody_waits_for_a_reader_that_stalls() {
     ));
     let errors = until_installed(&mut recording);
     program.write("x");
-    // The rows of so many hits fit into no pipe, and nobody has read one.
+    // The rows of so many hits do not fit into a pipe, and none was read.
     assert_eq!(program.line(), "done\n");
     assert_eq!(program.end().1, Some(0));
     let (rows, code) = recording.end();
@@ -289,7 +289,7 @@ fn the_run_ends_with_its_reader() {
     program.write("x");
     recording.line();
     drop(recording.output);
-    // One hit is written into a pipe that nobody reads, and the run is over.
+    // One hit is written into a pipe without a reader, and the run is over.
     program.write("x");
     let mut said = String::new();
     errors.read_to_string(&mut said).expect("read");

@@ -288,7 +288,7 @@ fn help_teaches() {
     assert!(version.starts_with("tracewire "), "{version}");
 }
 
-/// A damaged file, or one that somebody made, must not drive the terminal, nor GDB.
+/// A damaged or malicious file must not control the terminal, nor GDB.
 #[test]
 fn text_of_a_file_does_not_reach_the_terminal_as_it_is() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Files of every machine, with and without a target description: `--architecture`, and what is told without it.
+//! Files of every machine, with and without a target description: `--architecture`, and the results without it.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use tracewire_model::ByteOrder;
 use crate::generated::{COUNTER, SITES, Told, smallest, value, write};
 use crate::support::{Built, Ran, run};
 
-/// A folder with `bare.tf`, `told.tf` and `named.tf`: without a target description, with one, and with one that names the
-/// machine and no more, 12 frames.
+/// A directory with `bare.tf`, `told.tf` and `named.tf`: without a target description, with one, and with one that only names the
+/// machine, 12 frames.
 fn files(set: &StandardRegisters) -> Built {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
     write(&folder.path("bare.tf"), set, Told::Nothing, 12);
@@ -168,7 +168,7 @@ fn the_machine_is_told_by_the_size_of_its_registers_or_by_the_program() {
         .code(0)
         .json()[0];
     assert_eq!(frame["registers"]["pc"], "0x401000");
-    // What is said comes before what the program tells.
+    // The user's option has priority over the program.
     let said = [
         "show",
         "bare.tf",
@@ -182,7 +182,7 @@ fn the_machine_is_told_by_the_size_of_its_registers_or_by_the_program() {
     assert!(frame["registers"]["ft0"].is_string(), "{frame}");
 }
 
-/// The header of a 64-bit RISC-V program, and nothing else.
+/// Only the header of a 64-bit RISC-V program.
 fn write_elf(path: &Path) {
     let mut header = vec![0; 64];
     header[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1]);
@@ -209,7 +209,7 @@ fn a_machine_that_cannot_be_is_refused() {
         .run(&["info", "named.tf", "--architecture", "mips"])
         .code(2)
         .says(&["named.tf", "riscv64", "mips"]);
-    // A file that does not tell, and whose registers are of no such machine.
+    // A file without a description, whose registers are of no such machine.
     run("show --json tfile-basic.tf --architecture nios2 --frame 0")
         .code(0)
         .says(&["no registers are shown", "nios2"]);
@@ -248,7 +248,7 @@ fn other_formats_of_a_big_endian_file_without_a_description() {
     convert(&["run.jsonl", "back.tf"]);
     let read = |name: &str| std::fs::read(folder.path(name)).expect("a file");
     assert!(read("back.tf") == read("bare.tf"));
-    // Without a word of the machine, too.
+    // Without naming the machine, too.
     folder.run(&["convert", "bare.tf", "plain.jsonl"]).code(0);
     folder.run(&["convert", "plain.jsonl", "plain.tf"]).code(0);
     assert!(read("plain.tf") == read("bare.tf"));
@@ -292,8 +292,8 @@ fn other_formats_of_a_big_endian_file_without_a_description() {
     );
 }
 
-/// The frames say in which byte order they are: a machine that has a name for one order only is read in theirs, and the
-/// name of another order is refused.
+/// The frames show their byte order: a machine with a name for one order only is read in theirs, and the name of another order is
+/// refused.
 #[test]
 fn the_byte_order_of_frames_comes_before_that_of_the_name() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));

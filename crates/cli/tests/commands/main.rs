@@ -1,4 +1,4 @@
-//! The real program, command by command, as a user and a script meet it.
+//! The real program, command by command, as used by a user and a script.
 
 mod attach;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! What `record` says, and what it leaves out of it.
+//! The messages of `record`, and those that it leaves out.
 
 use crate::support::{Built, Ran};
 
@@ -19,7 +19,7 @@ fn script(places: impl Iterator<Item = String>) -> String {
     places.map(|place| format!("trace {place}\n")).collect()
 }
 
-/// The messages, without what is different in each run.
+/// The messages, without the parts that differ in each run.
 fn lines(ran: &Ran) -> Vec<String> {
     ran.stderr.lines().map(str::to_owned).collect()
 }
@@ -170,7 +170,7 @@ fn no_frame_is_no() {
     built.record("trace f0\n", &[]).code(0);
 }
 
-/// A script for KGTP asks for what only that does, by the names of its variables.
+/// A script for KGTP needs features that only KGTP has, by the names of its variables.
 #[test]
 fn a_variable_with_a_meaning_elsewhere_is_warned_of() {
     let built = functions(1);
@@ -188,8 +188,8 @@ fn a_variable_with_a_meaning_elsewhere_is_warned_of() {
         .says(&["$kret is not a trace state variable"]);
 }
 
-/// LeakSanitizer ends a traced program with an error. That is said before the program runs; without LeakSanitizer it ends as it would
-/// alone.
+/// LeakSanitizer ends a traced program with an error. A warning comes before the program runs; without LeakSanitizer it ends as
+/// usual.
 #[test]
 fn a_program_with_leaksanitizer_is_warned_of() {
     const WARNING: &str = "the program has LeakSanitizer, which works under no tracer";
@@ -212,7 +212,7 @@ fn a_program_with_leaksanitizer_is_warned_of() {
     assert!(!done.stderr.contains(WARNING), "{}", done.stderr);
 }
 
-/// Names of debug information are hostile, too: they neither drive the terminal nor make a line that looks like one of ours.
+/// Names in debug information are hostile, too: they neither control the terminal nor imitate a message.
 #[test]
 fn names_of_a_program_do_not_reach_the_terminal_as_they_are() {
     let source = r#"

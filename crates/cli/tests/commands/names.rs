@@ -155,7 +155,7 @@ fn a_process_is_listed_with_its_libraries() {
         .stdout(Stdio::null())
         .spawn()
         .expect("it runs");
-    // It has its libraries when it has been in `main`.
+    // Its libraries are loaded once it has been in `main`.
     let id = child.id().to_string();
     let maps = format!("/proc/{id}/maps");
     while !std::fs::read_to_string(&maps)
@@ -291,7 +291,7 @@ fn very_many_places_are_asked_about() {
     }
 }
 
-/// What bash would have after TAB: the words that its function gives.
+/// The completions of bash at TAB: the words that its function returns.
 fn completed(folder: &Path, line: &str, word: &str) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_tracewire"));
     let script = "PATH=$3:$PATH; source <(tracewire completions bash); COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=($1) \

@@ -84,7 +84,7 @@ fn check(mechanism: &str, within: u64) {
     wrong.sort_unstable();
     assert_eq!(wrong.len(), 200);
     assert!(wrong[100] <= within, "{} ns at the median", wrong[100]);
-    // Microseconds alone would end in three zeros.
+    // Microseconds would end in three zeros.
     let whole = frames.iter().filter(|frame| {
         frame["time_ns"]
             .as_u64()

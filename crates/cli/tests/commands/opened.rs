@@ -23,7 +23,7 @@ int main (void)
 }
 "#;
 
-/// What GDB says, and what it complains of, after it has opened `out.tf` by our commands.
+/// GDB's output and errors after it has opened `out.tf` by our commands.
 fn in_gdb(built: &Built, arguments: &[&str], commands: &[&str]) -> String {
     let show = [&["show", "--gdb", "out.tf"], arguments].concat();
     let shown = built.run(&show).code(0).stdout;
@@ -62,14 +62,14 @@ fn a_jump_over_a_short_instruction_is_no_obstacle() {
         said.contains("tracepoint 2, trace frame 3:\na = 1\n"),
         "{said}"
     );
-    // That it was a jump all the same is told.
+    // The file still shows that it was a jump.
     let info = built.run(&["info", "out.tf"]).code(0).stdout;
     let (_, leaf) = info.split_once(" leaf\n").expect("the tracepoint");
     let (leaf, _) = leaf.split_once(" twice\n").expect("the other");
     assert!(leaf.contains("jump"), "{info}");
 }
 
-/// A file of GDB's does not tell where its program was loaded.
+/// A file of GDB's does not have its program's load address.
 #[test]
 fn a_program_that_was_moved_is_where_the_tracepoints_are() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
@@ -110,7 +110,7 @@ fn a_program_that_was_built_again_is_not_used() {
     }
 }
 
-/// What GDB knows a tracepoint by is not its number.
+/// GDB does not identify a tracepoint by its number.
 #[test]
 fn a_tracepoint_that_gdb_takes_for_another_is_named() {
     let built = Built::new(PROGRAM, &["-O0"]);

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use crate::support::{Built, ran, tracewire};
 use tracewire_test_support::assert_clean;
 
-/// A program that counts in memory and in a register, until its standard input ends, and says whether both agree.
+/// A program that counts in memory and in a register, until its standard input ends, and prints whether both agree.
 const COUNTS: &str = r#"
 #include <poll.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-//! What a policy allows, and the log of what was recorded.
+//! Policies, and the log of recordings.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -1,5 +1,5 @@
-//! Who may trace a program, and what is said to who may not. The situations are made by root; what nobody may do is tried as the
-//! user `nobody`.
+//! Who may trace a program, and the messages to those who may not. Root makes the situations, and the user `nobody` tries the
+//! forbidden operations.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,8 @@ use crate::support::{Built, OBEYS, Ran, ran, value};
 /// A user without rights, by number.
 const NOBODY: &str = "65534";
 
-/// A folder that `nobody` may write to, with a program, and with Tracewire where `nobody` can start it. None for who is not root.
+/// A directory that `nobody` may write to, with a program, and with Tracewire where `nobody` can start it. `None` if the test is
+/// not root.
 fn folder_of_nobody(source: &str) -> Option<(Built, PathBuf)> {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("not tried: only root can make other users' processes");
@@ -63,7 +64,7 @@ fn start(built: &Built, mut command: Command) -> Child {
     child
 }
 
-/// Lets a program make calls and end.
+/// Makes a program make calls and end.
 fn finish(mut child: Child) -> Ran {
     let mut input = child.stdin.take().expect("its input");
     input.write_all(b"xxx").expect("written");
@@ -71,7 +72,7 @@ fn finish(mut child: Child) -> Ran {
     ran(child.wait_with_output().expect("it ends"))
 }
 
-/// `record -p` of `nobody` is refused for this reason, and the program goes on.
+/// `record -p` by `nobody` is refused for this reason, and the program goes on.
 fn refused(built: &Built, copy: &PathBuf, program: Child, reason: &str) {
     let output = as_nobody(built, &[])
         .arg(copy)
@@ -130,7 +131,7 @@ fn a_program_that_gets_no_rights_under_a_tracer_is_recorded_and_that_is_said() {
     };
     let mode = std::fs::Permissions::from_mode(0o4755);
     std::fs::set_permissions(&built.program, mode).expect("changed");
-    // By itself it has root's rights, unless the file system gives none.
+    // It has root's rights, unless the file system gives none.
     let own = finish(start(&built, as_nobody(&built, &[]))).code(0).stderr;
     let mut recording = as_nobody(&built, &[])
         .arg(&copy)

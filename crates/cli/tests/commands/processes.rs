@@ -20,7 +20,7 @@ fn obedient(built: &Built, count: usize) -> Vec<Child> {
     started.collect()
 }
 
-/// Has each of them make calls, one more than the one before, and gives how many each has made by its own count.
+/// Makes each of them make calls, one more than the previous one. Returns each one's own count.
 fn obey(processes: Vec<Child>) -> BTreeMap<u64, u64> {
     let ended = processes
         .into_iter()
@@ -45,7 +45,7 @@ fn counts(text: &str) -> BTreeMap<u64, u64> {
     lines.collect()
 }
 
-/// Starts a recording and waits until it says something.
+/// Starts a recording and waits for a message.
 fn start(
     command: &mut Command,
     words: &str,
@@ -63,7 +63,7 @@ fn start(
     (child, errors, said)
 }
 
-/// Waits for the end of a recording, with all that it has said.
+/// Waits for the end of a recording, with all its output.
 fn finish(child: Child, mut errors: BufReader<std::process::ChildStderr>, said: String) -> Ran {
     let mut rest = said;
     std::io::Read::read_to_string(&mut errors, &mut rest).expect("read");
@@ -115,7 +115,7 @@ fn five_processes_are_recorded_together() {
         let done = finish(child, errors, said).code(0).says(&[&format!(
             "60 frames of 5 processes in {mechanism}; hits: tracepoint 1 60"
         )]);
-        // What holds for all is said once.
+        // A message about all of them is printed once.
         assert_eq!(
             done.stderr.matches("tracepoint 1 at").count(),
             1,
@@ -189,7 +189,7 @@ fn processes_are_selected_by_name_and_shown_as_they_come() {
         .says(&["no process of this name runs now"]);
 }
 
-/// Reads what a recording says, until this is said.
+/// Reads a recording's output up to these words.
 fn hear(errors: &mut BufReader<std::process::ChildStderr>, said: &mut String, words: &str) {
     while !said.contains(words) {
         assert_ne!(errors.read_line(said).expect("read"), 0, "{said}");
@@ -424,7 +424,7 @@ int main (int argc, char **argv)
 }
 "#;
 
-/// Calls `work` as often as it is told to, and says so.
+/// Calls `work` as often as requested, and prints it.
 const WORKER: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -469,7 +469,7 @@ int main (void)
 }
 "#;
 
-/// Is a daemon's way to be nobody's child, and works then.
+/// Detaches from its parents as a daemon does, and then works.
 const DAEMON: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -547,7 +547,7 @@ fn children_by_fork_are_recorded_from_their_first_instruction() {
             .says(&["of 9 processes", "threads were stopped"]);
         let counted = counts(&done.stdout);
         assert_eq!(counted.len(), 9, "{}", done.stdout);
-        // What the processes count is added.
+        // The counts of the processes are added.
         let table = built
             .run(&["show", mechanism, "--aggregates", "--json"])
             .code(0)

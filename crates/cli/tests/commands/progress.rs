@@ -1,4 +1,4 @@
-//! The line that tells a person at a terminal how far long work is.
+//! The progress line at a terminal during long work.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ fn long_work_is_told_on_a_terminal_and_wiped_at_the_end() {
     let made = Command::new("mkfifo").arg(folder.path("pipe")).status();
     assert!(made.expect("mkfifo runs").success());
 
-    // `script` is a terminal that tells what is written to it.
+    // `script` is a terminal that prints what is written to it.
     let program = env!("CARGO_BIN_EXE_tracewire");
     let command = format!("'{program}' convert run.jsonl pipe both.tf");
     let mut terminal = Command::new("script")
@@ -57,7 +57,7 @@ fn long_work_is_told_on_a_terminal_and_wiped_at_the_end() {
     assert_eq!(info[0]["frames"], 48);
 }
 
-/// What is no terminal gets nothing but what is to be said.
+/// Without a terminal only messages are printed.
 #[test]
 fn a_pipe_is_not_told() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));

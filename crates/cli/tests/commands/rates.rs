@@ -1,4 +1,4 @@
-//! `--rate`: what is kept and what is skipped is what the program has done by its own count.
+//! `--rate`: the kept and skipped hits are those of the program's own count.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ const THREE: &str = "3/h";
 
 const MECHANISMS: [&str; 2] = ["jump", "trap"];
 
-/// How many hits of a tracepoint the file says that there were, and how many of them were skipped.
+/// The hits of a tracepoint in the file, and how many of them were skipped.
 fn told(info: &Value, number: u64) -> (u64, u64) {
     let all = info["tracepoints"].as_array().expect("a list");
     let own = all.iter().filter(|one| one["number"] == number);
@@ -44,7 +44,7 @@ fn record(built: &Built, options: &[&str], program: &[&str]) -> Ran {
     built.run(&words)
 }
 
-/// What the program has counted itself.
+/// The program's own count.
 fn own_count(done: &Ran) -> u64 {
     done.stdout.trim().parse().expect("the program's own count")
 }
@@ -73,7 +73,7 @@ fn what_is_kept_and_what_is_skipped_is_all_there_was() {
     }
 }
 
-/// A rate lets so many frames through in any stretch of the run, and those are spread over it.
+/// A rate lets this many frames through in any interval of the run, and spreads them over it.
 #[test]
 fn there_are_no_more_frames_than_the_rate_allows() {
     let built = counts();
@@ -156,7 +156,7 @@ fn each_tracepoint_has_its_own_rate_for_all_of_its_places() {
             "{mechanism}"
         );
         assert_eq!([1, 2, 4].map(|number| frames_of(&built, number)), [3, 1, 1]);
-        // Who looks at the frames is told what they are a part of.
+        // The commands that show frames report how many were skipped.
         let skipped = [
             "tracewire: tracepoint 1: 1997 of 2000 hits were skipped, for --rate or --budget",
             "tracewire: tracepoint 2: 999 of 1000 hits were skipped, for --rate or --budget",
@@ -231,7 +231,7 @@ fn a_skipped_hit_makes_no_steps() {
     assert_eq!(built.frames().len(), 9);
 }
 
-/// Each process has the rate for itself, and the summary says what it skipped.
+/// Each process has a separate rate, and the summary adds the skipped hits.
 #[test]
 fn processes_have_the_rate_each_for_itself() {
     let built = counts();
@@ -292,8 +292,8 @@ fn rates_that_cannot_be_are_refused_before_the_program_runs() {
     assert_eq!(told(&built.info(), 1), (10, 9));
 }
 
-/// One place of the tracepoint has a jump. The other has a trap: its first instruction is short, a jump leads behind it, and the bytes after
-/// it would have a punned jump lead into the program.
+/// One location of the tracepoint has a jump. The other has a trap: its first instruction is short, a jump leads to the next one,
+/// and the following bytes would make a punned jump lead into the program.
 #[test]
 fn a_jump_and_a_trap_share_the_rate_of_their_tracepoint() {
     let built = Built::new(
@@ -324,7 +324,7 @@ fn a_jump_and_a_trap_share_the_rate_of_their_tracepoint() {
     assert_eq!(frames_of(&built, 1), 3);
 }
 
-/// What is known of a place does not go with its library.
+/// The counts of a location remain when its library is closed.
 #[test]
 fn hits_in_a_library_that_is_closed_stay_counted() {
     let built = Built::new(

@@ -40,7 +40,7 @@ int main (int argc, char **argv)
 }
 "#;
 
-/// A program that says "ready", and then works on a little at a time until its standard input ends.
+/// A program that prints "ready", and then works slowly until its standard input ends.
 const PATIENT: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ int main (void)
 }
 "#;
 
-/// How many times `work` is called by `BUSY` with so many rounds, and what it prints.
+/// How many times `BUSY` calls `work` with this many rounds, and its output.
 fn busy_total(rounds: i64) -> String {
     format!(
         "total {}\n",
@@ -310,7 +310,7 @@ fn the_time_ends_a_run_and_the_program_goes_on() {
         .expect("tracewire runs");
     let mut told = BufReader::new(child.stderr.take().expect("stderr")).lines();
     assert!(told.any(|line| line.is_ok_and(|line| line.contains("frames in out.tf"))));
-    // The file is there while the program still runs.
+    // The file exists while the program still runs.
     assert!(!built.frames().is_empty());
     assert!(child.try_wait().expect("waited").is_none());
     drop(child.stdin.take());
@@ -395,7 +395,7 @@ fn what_cannot_be_read_is_missing_and_said_so() {
         .filter_map(|frame| value(frame, "item->id"))
         .collect();
     assert_eq!(ids, ["<unavailable>", "7", "<unavailable>"]);
-    // `check` names what could not be read, and nothing else.
+    // `check` reports only what could not be read.
     let file = built.path("out.tf");
     assert_clean_but(&file, is_unreadable);
     std::fs::remove_file(file).expect("removed");
@@ -418,7 +418,7 @@ fn registers_are_as_few_as_serve() {
     assert!(built.info()["register_block_size"].as_u64() >= Some(560));
 }
 
-/// What `sys/sdt.h` makes of a marker with one argument.
+/// The expansion of `sys/sdt.h`'s macro for a probe with one argument.
 const MARKED: &str = r#"
 #define MARK(name, a) __asm__ volatile ( \
     "990: nop\n" \
@@ -466,7 +466,7 @@ fn markers_are_recorded_by_their_names() {
         .says(&["app:trun", "app:turn"]);
 }
 
-/// Who may have no signals in the queue has no timers either: frames are taken from the rings in time all the same.
+/// A user who may queue no signals has no timers either: frames are still taken from the rings in time.
 #[test]
 fn frames_are_kept_where_the_queue_for_signals_is_full() {
     let built = Built::new(BUSY, &["-O1", "-pthread"]);

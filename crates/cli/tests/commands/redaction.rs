@@ -1,4 +1,4 @@
-//! What is not recorded, by its name.
+//! Redaction by names.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
@@ -67,7 +67,7 @@ const WAYS: &[&str] = &[
     "(id, passwd)",
 ];
 
-/// What is shown of values that have the secret as a part.
+/// The output for values that have the secret as a part.
 const USER: &str =
     "{id = 1, password = <redacted>, age = 41, token = <redacted>, api_key = <redacted>}";
 
@@ -137,7 +137,7 @@ fn built(level: &str) -> Built {
     built
 }
 
-/// The line at which all variables have their values.
+/// The line at which all variables are initialized.
 fn line() -> usize {
     let source = std::fs::read_to_string(SOURCE).expect("the source");
     let place = source
@@ -180,8 +180,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Records with the list, looks at everything while the program still runs, and gives what `show` says.
-/// Each list is that of a tracepoint.
+/// Records with the list, reads everything while the program still runs, and returns the output of `show`. Each list is that of a
+/// tracepoint.
 fn recorded(built: &Built, options: &[&str], lists: &[String]) -> Vec<Value> {
     let line = line();
     let specifications = lists

@@ -1,4 +1,4 @@
-//! Registers by their types: what `show --json` tells is what GDB prints.
+//! Registers by their types: the output of `show --json` is GDB's.
 
 use std::process::Command;
 

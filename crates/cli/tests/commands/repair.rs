@@ -1,4 +1,4 @@
-//! `repair`, and what `check` says before and after.
+//! `repair`, and the output of `check` before and after.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn sample() -> Vec<u8> {
     fs::read(tracewire_test_support::sample("sample.tf")).expect("the sample")
 }
 
-/// What `check` says is wrong, which must be something.
+/// The errors of `check`, of which there must be some.
 fn errors(checked: Ran) -> Vec<Value> {
     let mut findings = checked.code(1).json();
     findings.retain(|finding| finding["severity"] == "error");
@@ -103,7 +103,7 @@ fn damage_costs_the_frame_it_hits_and_is_told_with_its_place() {
     folder.run(&["check", "good.tf"]).code(0);
     let mut expected = frames_of_sample(24);
     expected.remove(2);
-    // A step is told from a hit by the tracepoint's definition, which is lost.
+    // Only the lost definition of the tracepoint distinguishes a step from a hit.
     let plain = |mut frames: Vec<Value>| {
         for frame in &mut frames {
             frame.as_object_mut().expect("an object").remove("stepping");
@@ -127,7 +127,7 @@ fn a_good_file_stays_as_it_is() {
         Architecture::PowerPc,
         Architecture::Nios2,
     ] {
-        // gdbserver tells the machine's name alone to a GDB that reads no XML.
+        // gdbserver sends only the machine's name to a GDB that reads no XML.
         for told in [Told::Nothing, Told::Machine, Told::Registers] {
             write(&folder.path("in.tf"), &smallest(machine), told, 12);
             folder

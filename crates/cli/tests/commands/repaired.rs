@@ -1,10 +1,10 @@
-//! Real files, cut and damaged anywhere: nothing panics, `check` names it, `repair` saves every whole frame outside of
-//! the damage, and what it writes passes `check` and opens in GDB.
+//! Real files, cut and damaged anywhere: nothing panics, `check` reports it, and `repair` saves every whole frame outside of the
+//! damage. Its output passes `check` and opens in GDB.
 //!
-//! `check` names every cut, and every damage to a file that has a checksum: of our own, or since `seal` has added one. In
-//! other files of GDB's a changed value is a value like any other.
+//! `check` reports every cut, and every damage to a file with a checksum: our own, or one that `seal` has added. In other files of
+//! GDB's a changed value cannot be recognized.
 //!
-//! `TRACEWIRE_REPAIR_TIMES` says how often, `TRACEWIRE_REPAIR_SEED` with which numbers (`cargo xtask torture`).
+//! `TRACEWIRE_REPAIR_TIMES` is the number of rounds, `TRACEWIRE_REPAIR_SEED` the seed (`cargo xtask torture`).
 
 use std::fs;
 use std::ops::Range;
@@ -81,11 +81,11 @@ impl Original {
 
 const X86: Machine = ("i386:x86-64", "little");
 
-/// What GDB must be told where the file's own description is lost: architecture and byte order.
+/// The settings that GDB needs if the file's own description is lost: architecture and byte order.
 type Machine = (&'static str, &'static str);
 
-/// A file of GDB's `tsave` and one of GDB's own test suite, as they are, sealed, and as we write them; one of ours of a
-/// program with threads, and generated ones of big-endian machines.
+/// A file of GDB's `tsave` and one of GDB's own test suite: unchanged, sealed, and as we write them. Then one of ours of a program
+/// with threads, and generated ones of big-endian machines.
 fn originals(folder: &Path) -> Vec<Original> {
     let fixture = |name: &str| Original::open(&sample(name), X86);
     let rewritten = |name: &str| {
@@ -130,14 +130,14 @@ fn originals(folder: &Path) -> Vec<Original> {
     of_gdb.into_iter().chain(sealed).chain(of_ours).collect()
 }
 
-/// What came of it.
+/// The counts of the results.
 #[derive(Default)]
 struct Score {
     /// How many files were not changed by what was done to them.
     unchanged: u64,
     /// How many others had a checksum before.
     sealed: u64,
-    /// Files of those that are no trace file any more, or of which `check` says something.
+    /// Those that are no trace file any more, or for which `check` reports something.
     sealed_named: u64,
     /// The same of files without a checksum.
     unsealed: u64,
@@ -306,7 +306,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> Range<usize> {
     }
 }
 
-/// Opens each file in a GDB, one for each machine, and looks for its last frame and for one behind that.
+/// Opens each file in a GDB, one for each machine, and selects its last frame and the one after that.
 fn open_in_gdb(files: &[Kept], folder: &Path) {
     let mut machines: Vec<_> = files.iter().map(|kept| kept.machine).collect();
     machines.sort_unstable();

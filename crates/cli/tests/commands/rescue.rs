@@ -1,4 +1,4 @@
-//! What a killed Tracewire has left, taken out and saved.
+//! Frames and jumps of a killed Tracewire, saved and removed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ fn what_a_killed_recording_left_is_saved_and_taken_out() {
             .expect("tracewire runs"))
     };
     rescue(&program).code(1).says(&["nothing was left there"]);
-    // Twice: the second takes the first one's jump out.
+    // Twice: the second removes the first one's jump.
     for round in 0..2 {
         let mut recorder = tracewire()
             .current_dir(built.folder.path())
@@ -55,7 +55,7 @@ fn what_a_killed_recording_left_is_saved_and_taken_out() {
         assert!(value(&shown[0], "state").is_some(), "{}", shown[0]);
     }
     assert!(program.ended().is_none());
-    // Its code is what it was: a recording by traps finds the same places, and nothing is left to be saved.
+    // Its code is unchanged: a recording by traps finds the same places, and nothing is left to be saved.
     rescue(&program).code(1).says(&["nothing was left there"]);
     program.finish().expect("alive");
 }
@@ -76,7 +76,7 @@ fn recorder(built: &Built, process: &str, options: &[&str]) -> Child {
     recorder
 }
 
-/// Says what the counter of its marker is whenever that changes.
+/// Prints the counter of its probe whenever that changes.
 const MARKED: &str = r#"
 #define _SDT_HAS_SEMAPHORES 1
 #include <stdio.h>
@@ -169,7 +169,7 @@ fn what_several_killed_recordings_left_is_in_several_files() {
         let mut recorder = recorder(&built, &process, &["--circular", "-x", "script.gdb"]);
         // The threads run once the jump is there.
         works(&program);
-        // What comes while it is stopped, nobody reads.
+        // Frames that come while it is stopped are not read.
         let stopped = Command::new("kill")
             .args(["-STOP", &recorder.id().to_string()])
             .status();
@@ -196,8 +196,8 @@ fn what_several_killed_recordings_left_is_in_several_files() {
     program.finish().expect("alive");
 }
 
-/// A program that makes so many calls of `work` while it is recorded with these options. The recording is killed, and what it has left is
-/// saved in `rest.tf`.
+/// A program that makes this many calls of `work` while it is recorded with these options. The recording is killed, and the frames
+/// that it has left are saved in `rest.tf`.
 pub fn of_a_killed_recording(calls: u32, options: &[&str]) -> (Built, Ran) {
     let built = Built::new(
         &format!(
@@ -235,7 +235,7 @@ pub fn of_a_killed_recording(calls: u32, options: &[&str]) -> (Built, Ran) {
     (built, rescued)
 }
 
-/// Calls `work` until a signal has found it outside of its own code, in a pad. Its handler says so and waits there.
+/// Calls `work` until a signal has found it outside of its own code, in a pad. The handler prints that and waits there.
 const IN_A_PAD: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>

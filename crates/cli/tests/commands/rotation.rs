@@ -94,7 +94,7 @@ fn files_that_follow_one_another_have_each_hit_once() {
         let rest: Vec<String> = said.map(|line| line.expect("text")).collect();
         assert!(recorder.wait().expect("it ends").success(), "{rest:?}");
         let sum: i64 = counts.iter().sum();
-        // What is said of the process is of all its files.
+        // The message about the process counts all its files.
         let whole = format!("process {process}: {sum} frames; hits: tracepoint 1 {sum}; ");
         assert!(
             rest.iter().any(|line| line.contains(&whole)),
@@ -122,7 +122,7 @@ fn files_that_follow_one_another_have_each_hit_once() {
             assert!(start >= before, "{name}");
             before = status["stop_us"].as_u64().expect("a time");
             let shown = built.run(&["show", "--json", &name]).code(0).json();
-            // What was counted comes behind the frames.
+            // The counts come after the frames.
             for frame in shown.iter().filter(|line| line.get("frame").is_some()) {
                 let number = |name: &str| -> i64 {
                     let text = value(frame, name).expect("collected");

@@ -18,7 +18,7 @@ fn sample() -> Built {
     folder
 }
 
-/// What GDB shows of the last frame, and of one behind that.
+/// GDB's output for the last frame, and for the one after that.
 fn in_gdb(folder: &Built, name: &str) -> String {
     let output = Command::new("gdb")
         .args(["-nx", "-q", "-batch", "-ex", "set confirm off"])
@@ -35,7 +35,7 @@ fn in_gdb(folder: &Built, name: &str) -> String {
     text.replace(name, "the file")
 }
 
-/// The least of the damages that nothing in GDB's format tells: one bit of a collected register.
+/// The smallest damage that GDB's format cannot show: one bit of a collected register.
 #[test]
 fn a_changed_value_shows_once_the_file_is_sealed() {
     let folder = sample();
@@ -59,7 +59,7 @@ fn a_changed_value_shows_once_the_file_is_sealed() {
         .code(0)
         .says(&["it has its checksum already"]);
 
-    // Behind the frame's number and size and the `R`: the first byte of its first register.
+    // After the frame's number and size and the `R`: the first byte of its first register.
     let file = TraceFile::open(tracewire_test_support::sample("sample.tf")).expect("the sample");
     let offset = file.frame(FrameNumber(7)).expect("a frame").offset() as usize;
     for (name, code) in [("unsealed.tf", 0), ("run.tf", 1)] {

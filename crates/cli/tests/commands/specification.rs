@@ -57,7 +57,7 @@ fn program() -> Built {
     Built::new(&source, &["-O0", "-no-pie"])
 }
 
-/// What every name is asked for in: an expression of it alone, one at the front of a list, and one in an operation.
+/// The positions in which every name is tested: an expression of it alone, one at the front of a list, and one in an operation.
 fn specifications(place: &str) -> Vec<String> {
     let named = NAMES.iter();
     named

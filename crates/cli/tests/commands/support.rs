@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use tracewire_test_support::{assert_clean, samples};
 
-/// What a command did.
+/// The result of a command.
 pub struct Ran {
     pub code: Option<i32>,
     pub stdout: String,
@@ -38,7 +38,7 @@ impl Ran {
             .collect()
     }
 
-    /// Fails the test unless standard error says all of this.
+    /// Fails the test unless standard error contains all of this.
     #[track_caller]
     pub fn says(self, words: &[&str]) -> Self {
         for word in words {
@@ -186,7 +186,7 @@ impl Built {
         self.run(&["show", "out.tf", "--json"]).code(0).json()
     }
 
-    /// What `info` says of `out.tf`.
+    /// The output of `info` for `out.tf`.
     pub fn info(&self) -> Value {
         self.run(&["info", "out.tf", "--json"])
             .code(0)

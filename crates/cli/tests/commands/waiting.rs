@@ -1,4 +1,4 @@
-//! Tracepoints on what is not there yet.
+//! Tracepoints on places that do not exist yet.
 
 use std::process::Command;
 
@@ -90,7 +90,7 @@ fn the_script_says_what_becomes_of_a_name_that_is_not_found() {
     let done = with("set breakpoint pending off", "plugin_work").code(2);
     assert_eq!(done.stdout, "");
     done.says(&["plugin_work"]);
-    // Auto, and without it: an error too, which says how it is waited for all the same.
+    // Auto, and without it: an error too, which explains how to wait.
     for (setting, name) in [
         ("set breakpoint pending auto", "mian"),
         ("", "mian"),
@@ -117,7 +117,7 @@ fn the_script_says_what_becomes_of_a_name_that_is_not_found() {
     assert!(program.try_wait().expect("waited").is_none());
     program.kill().expect("killed");
     program.wait().expect("ended");
-    // On: waited for, whatever it looks like.
+    // On: waited for, with any name.
     let done = with("set breakpoint pending on", "mian").code(1);
     assert_eq!(done.stdout, "81\n");
     done.says(&["tracepoint 1 was never set", "mian"]);

@@ -1,4 +1,4 @@
-//! `watch`: who writes a value, beside the program's own log of its writes.
+//! `watch`: the writers of a value, compared with the program's own log of its writes.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -71,7 +71,7 @@ const WRITERS: &str = r#"
 
 const OBJECTS: [&str; 4] = ["count", "table.mean", "pair.high", "color"];
 
-/// What a value is in the program's log.
+/// The number for a value in the program's log.
 fn number(text: &str) -> f64 {
     let names = ["RED", "GREEN", "BLUE"];
     match names.iter().position(|name| *name == text) {
@@ -146,7 +146,7 @@ fn every_write_of_eight_threads_to_four_objects_is_recorded() {
     }
 }
 
-/// Two watches of one object, of which one is a part of the other, and a count instead of frames.
+/// Two watches of one object, one of which is a part of the other, and a count instead of frames.
 #[test]
 fn writes_without_a_lock_are_all_counted() {
     let built = Built::new(WRITERS, &["-O1", "-pthread"]);
@@ -195,7 +195,7 @@ fn writes_without_a_lock_are_all_counted() {
     assert_eq!(values.last(), Some(&4000));
 }
 
-/// Conditions see the value and the one before it, in a program that is attached to as well.
+/// Conditions see the value and the previous one, also in a program that is attached to.
 #[test]
 fn a_condition_is_about_the_change() {
     const SPECIFICATION: &str = "watch count if count < $old";
@@ -235,7 +235,7 @@ fn a_condition_is_about_the_change() {
     check_falls(&built, &built.run(&words).code(0));
 }
 
-/// The frames are those of the writes by which `count` has become less.
+/// The frames are those of the writes that made `count` smaller.
 fn check_falls(built: &Built, done: &Ran) {
     let writes = logged(done).remove(&0).expect("writes");
     let mut before = -7.0;

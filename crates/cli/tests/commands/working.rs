@@ -1,4 +1,4 @@
-//! A program that works and checks its work, whatever is done to it.
+//! A program that works and checks its work, under any tracing.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -44,7 +44,7 @@ impl Working {
         self.child.try_wait().expect("asked")
     }
 
-    /// Tells it to end: all of its work must be right, unless it is dead already.
+    /// Tells it to end: all of its work must be right, unless it is already dead.
     #[track_caller]
     pub fn finish(self) -> Result<(), ExitStatus> {
         let Self {

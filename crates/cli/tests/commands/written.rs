@@ -1,7 +1,7 @@
-//! `check` has nothing to say of any trace file that is written, whichever way it was made.
+//! `check` accepts every written trace file.
 //!
-//! What servers save (`tsave`, QTSave) is checked where it is saved (`session`, `gdbserver`, `kept_registers`), what `rescue` and
-//! `collect` write, wherever they run.
+//! Files that servers save (`tsave`, QTSave) are checked where they are saved (`session`, `gdbserver`, `kept_registers`). Those of
+//! `rescue` and `collect` are checked wherever these run.
 
 use std::path::{Path, PathBuf};
 

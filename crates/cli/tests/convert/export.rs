@@ -1,4 +1,4 @@
-//! Runs in the formats of other tools, read by what is published of those: they have what `show --json` has.
+//! Runs in the formats of other tools, read by the published readers of these: they have the contents of `show --json`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -16,8 +16,8 @@ const PACKAGES: [&str; 3] = [
     "protobuf==7.36.2",
 ];
 
-/// What is recorded of the shop: spans, hits with stacks and counts, returns; strings that are not UTF-8, NaN, integers of 128 bits, what cannot be read and
-/// what is redacted.
+/// The recorded data of the shop: spans, hits with stacks and counts, returns; strings that are not UTF-8, NaN, integers of 128
+/// bits, unreadable and redacted values.
 const SHOP: [&str; 3] = [
     "span serve : order, $duration, $retval",
     "charge : order, order.note, /s order.note, *order.note, order.kind, token, large, order.items.size(), $stack, count() by order.kind, \
@@ -67,7 +67,7 @@ impl Runs {
         Command::new(env!("CARGO_BIN_EXE_tracewire"))
             .args(arguments)
             .current_dir(self.path())
-            // No rules of the user who runs the tests.
+            // Without type rules of the user who runs the tests.
             .env("XDG_CONFIG_HOME", self.path())
             .stdin(Stdio::null())
             .output()
@@ -99,7 +99,7 @@ impl Runs {
         fs::write(self.path().join("shown.json"), shown).expect("written");
     }
 
-    /// Runs a script that reads a file and compares it with what is shown; what it says in the end.
+    /// Runs a script that reads a file and compares it with the output of `show`. Returns its last output.
     #[track_caller]
     fn read(&self, python: &Path, name: &str, files: &[&str]) -> String {
         let output = Command::new(python)
@@ -118,7 +118,7 @@ impl Runs {
         said
     }
 
-    /// Compares a run in every format that has typed values with what is shown; what each reader says.
+    /// Compares a run in every format with typed values with the output of `show`. Returns each reader's output.
     #[track_caller]
     fn compare(&self, run: &str) -> [String; 3] {
         self.show(run);

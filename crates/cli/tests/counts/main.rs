@@ -1,4 +1,4 @@
-//! Aggregates: they equal what the frames of the same run give, by jumps, by traps and by both, with eight threads.
+//! Aggregates: they equal the results from the frames of the same run, by jumps, by traps and by both, with eight threads.
 //!
 //! `TRACEWIRE_COUNT_HITS` sets how many requests each thread makes.
 
@@ -118,7 +118,7 @@ impl Request {
     }
 }
 
-/// What the frames give for an aggregate: a list of values for each key.
+/// The frames' values for an aggregate: a list of values for each key.
 fn expected(
     requests: &[Request],
     keys: impl Fn(&Request) -> Value,

@@ -52,7 +52,7 @@ fn a_call_in_another_thread_is_told_once() {
         "continue",
     ]);
     said.assert_in_order(&["exited normally"]);
-    // All threads stand at each stop, one of them in the middle of its call.
+    // All threads are stopped at each stop, one of them in the middle of its call.
     let count = |words| said.output.matches(words).count();
     assert_eq!(count("(call to syscall read)"), 1, "{}", said.output);
     assert_eq!(count("(returned from syscall read)"), 1, "{}", said.output);

@@ -2,7 +2,7 @@
 
 use super::support::Program;
 
-/// Without libraries nobody stops at their loading.
+/// Without libraries there are no stops when they are loaded.
 const ALONE: &[&str] = &["-static-pie"];
 
 /// How often the program has stopped, by the log of the session.
@@ -38,7 +38,7 @@ fn a_false_condition_stops_nothing() {
         "stop only if item->price == 5 && round == 30 (target evals)",
         "$2 = 48",
         "$3 = 49",
-        // What the server cannot evaluate, GDB is asked about.
+        // GDB evaluates what the server cannot.
         "Breakpoint 3, look (item=",
     ]);
     assert!(
@@ -83,7 +83,7 @@ fn words_are_printed_by_the_server() {
     assert_eq!(stops(&log), 0);
 }
 
-/// GDB makes a variable under any name; the server's user is told that one means nothing here.
+/// GDB accepts a variable with any name; the server's user gets a warning that one has no meaning here.
 #[test]
 fn a_variable_with_a_meaning_elsewhere_is_warned_of() {
     let program = Program::build("conditions.c", ALONE);

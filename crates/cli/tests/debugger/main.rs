@@ -1,4 +1,4 @@
-//! `tracewire gdbserver` to real GDB: what a debugger has beside plain stops and steps.
+//! `tracewire gdbserver` with real GDB: features of a debugger beyond plain stops and steps.
 
 mod calls;
 mod conditions;

@@ -66,7 +66,7 @@ fn markers_are_listed_traced_and_heard() {
         " arg2=3 arg3=7 arg4=-1 arg5=2\"",
         "exited normally",
     ]);
-    // The tenth hit was the last one that was wanted; GDB's own breakpoint had raised the counter as well.
+    // The tenth hit was the last one needed; GDB's own breakpoint had incremented the counter as well.
     assert!(
         said.errors.contains("seen 10, semaphore 0"),
         "{}",
@@ -105,7 +105,7 @@ fn markers_are_recorded_by_their_names() {
         "{}",
         heard[1]
     );
-    // Without a list, each argument by itself.
+    // Without a list, each argument separately.
     for value in ["1 = -5", "2 = 300", "3 = 2", "4 = -1"] {
         let value = format!("$_probe_arg{value}\n");
         assert!(shown.contains(&value), "{value} in {shown}");
@@ -159,7 +159,7 @@ fn arguments_of_markers_have_the_names_that_gdb_gives_them() {
         run(Command::new(TRACEWIRE).args(["find", "out.tf", "--where", "$_probe_arg1 == -5"]));
     assert_eq!(found.lines().count(), 1, "{found}");
     let frame = found.trim();
-    // GDB cannot collect what is in a part of a register, as the grade is, and is not asked to.
+    // GDB cannot collect a value in a part of a register, such as the grade, and is not asked to.
     let script = run(Command::new(TRACEWIRE).args(["show", "out.tf", "--gdb"]));
     std::fs::write(program.folder.path().join("run.gdb"), script).unwrap();
     let gdb = run(Command::new("gdb")
@@ -183,7 +183,7 @@ fn arguments_of_markers_have_the_names_that_gdb_gives_them() {
     }
 }
 
-/// What the marker does not have, and a place that is none, are told before the program starts.
+/// Missing arguments and unknown probes are reported before the program starts.
 #[test]
 fn arguments_that_a_marker_does_not_have_are_refused() {
     let program = Program::build("markers.c", &[]);
@@ -230,8 +230,8 @@ fn markers_of_a_file_are_listed() {
     assert!(json.contains(r#""function":"sell""#), "{json}");
 }
 
-/// What the markers of a packaged program or library say at each hit, by GDB alone and by a recording, at the same
-/// addresses. (GDB 13 itself crashes now and then where `strace` meets code without debug information.)
+/// The values of a packaged program's or library's probes at each hit, by GDB alone and by a recording, at the same addresses. (GDB
+/// 13 itself crashes now and then where `strace` meets code without debug information.)
 fn heard_twice(folder: &Path, program: &[&str], markers: &[(&str, usize)]) -> [Vec<String>; 2] {
     let mut script = "set pagination off\nset breakpoint pending on\n".to_owned();
     for (marker, count) in markers {
@@ -290,7 +290,7 @@ fn markers_of_libstdcxx_say_what_gdb_reads() {
     assert_eq!(ours, theirs);
 }
 
-/// Its markers are reached by nobody unless somebody wants to know.
+/// The interpreter reaches its probes only while they are in use.
 #[test]
 fn markers_of_python_say_what_gdb_reads() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! What the server reports about fast tracepoints, and whether it is so.
+//! The server's reports about fast tracepoints, and whether they are true.
 
 use super::support::Program;
 
-/// Tries a fast tracepoint at an instruction of one byte, and runs with one at a longer one: what went to the error stream.
+/// Tries a fast tracepoint at an instruction of one byte, and runs with one at a longer one. Returns the error stream.
 fn trace(options: &str) -> String {
     let program = Program::build("relocated.c", &[]);
     let said = program.debug_with(

@@ -1,11 +1,11 @@
-//! What the server says about the program and the system.
+//! The server's information about the program and the system.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use super::support::{Program, TRACEWIRE, source};
 
-/// The program, with a library of its own beside it.
+/// The program, with a separate library beside it.
 fn program(flags: &[&str]) -> Program {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("libown.so");
@@ -196,7 +196,7 @@ fn files_are_read_anywhere_and_written_in_one_folder() {
     assert!(!folder.join("elsewhere").exists() && folder.join("mine").exists());
 }
 
-/// A program in a file system of its own: its file is read there, though the server sees another one.
+/// A program with another root: its file is read there, though the server has another root.
 #[test]
 fn files_of_a_program_with_another_root_are_its_own() {
     let program = Program::build("waits.c", &["-static-pie"]);

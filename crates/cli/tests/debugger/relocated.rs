@@ -17,7 +17,7 @@ fn trace(options: &str) -> bool {
             "tstatus",
             "print total",
             "tstop",
-            // Once more, with the copy of before out of use.
+            // Again, while the previous copy is not in use.
             "tstart",
             "tstatus",
             "continue",

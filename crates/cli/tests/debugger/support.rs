@@ -8,13 +8,13 @@ use tempfile::TempDir;
 
 pub const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
-/// A program in a folder of its own.
+/// A program in a temporary directory.
 pub struct Program {
     pub folder: TempDir,
     pub path: PathBuf,
 }
 
-/// What GDB said, and what went to the error stream: the program's words too, since GDB's pipe is in use.
+/// GDB's output, and the error stream: it includes the program's output, since GDB's pipe is in use.
 pub struct Said {
     pub output: String,
     pub errors: String,
@@ -70,8 +70,8 @@ impl Program {
         self.connect(&server, commands)
     }
 
-    /// Connects GDB to the program by a server of its own, and waits for the end of both: what the program says after GDB
-    /// has gone is heard too.
+    /// Connects GDB to the program by a separate server, and waits for the end of both, so that the program's output after GDB has
+    /// gone is included.
     pub fn debug_to_the_end(&self, commands: &[&str]) -> Said {
         let mut server = Command::new(TRACEWIRE)
             .args(["gdbserver", "--once", "127.0.0.1:0"])

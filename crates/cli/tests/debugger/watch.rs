@@ -28,7 +28,7 @@ fn a_write_stops_whichever_thread_makes_it() {
         "already hit 4 times",
         "detached",
     ]);
-    // Neither the child nor what follows the detaching has met anything.
+    // The child does not trigger it, nor does the program after the detach.
     assert!(said.errors.contains("number 9"), "{}", said.errors);
 }
 

@@ -30,7 +30,7 @@ pub fn agree(recorded: &Recorded) {
     differences.check(&seen);
 }
 
-/// Opens the file in GDB and asks for everything.
+/// Opens the file in GDB and reads everything.
 fn gdb(recorded: &Recorded) -> Value {
     let expressions: BTreeMap<String, Vec<String>> = recorded
         .frames
@@ -137,12 +137,12 @@ fn tracepoints(recorded: &Recorded, seen: &Value, differences: &mut Differences)
         }
     }
     for command in action_lines(&recorded.file) {
-        // GDB skips comments, in which stands what it cannot compile.
+        // GDB skips comments, which have the lines that it cannot compile.
         if command != "end" && !command.starts_with('#') {
             differences.contains("info tracepoints", text, &command);
         }
     }
-    // Of a tracepoint with several locations GDB shows what the last one that it read says.
+    // For a tracepoint with several locations GDB shows the counts of the last one that it read.
     let mut hits: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for tracepoint in recorded.info["tracepoints"]
         .as_array()
@@ -268,7 +268,7 @@ fn without_type(value: &str) -> &str {
     }
 }
 
-/// What GDB and Tracewire do not agree on.
+/// The differences between GDB and Tracewire.
 #[derive(Default)]
 struct Differences {
     list: Vec<String>,
@@ -291,7 +291,7 @@ impl Differences {
         }
     }
 
-    /// A value that is not collected because its location may not have it is unavailable to GDB, which knows no such locations.
+    /// A value that is not collected because it may have no location is unavailable to GDB, which does not support such locations.
     fn same_value(&mut self, what: &str, gdb: &str, ours: &str) {
         if (gdb.trim(), ours) != ("<unavailable>", "<optimized out>") {
             self.equal(what, gdb, ours);

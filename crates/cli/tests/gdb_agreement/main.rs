@@ -1,5 +1,5 @@
-//! What Tracewire records, stock GDB opens, and both see the same in it: `tfind`, `tdump`, `tstatus`,
-//! `info tracepoints` and `print` of every collected expression in every frame.
+//! Stock GDB opens Tracewire's recordings, and both show the same contents: `tfind`, `tdump`, `tstatus`, `info tracepoints` and
+//! `print` of every collected expression in every frame.
 
 mod compare;
 mod recorded;

@@ -52,7 +52,7 @@ impl Build {
     }
 }
 
-/// A recorded program and what Tracewire says of it.
+/// A recorded program and Tracewire's output about it.
 pub struct Recorded {
     pub folder: TempDir,
     pub file: PathBuf,
@@ -60,7 +60,7 @@ pub struct Recorded {
     pub info: Value,
     /// `tracewire show --json`, a line a frame.
     pub frames: Vec<Value>,
-    /// What `tracewire show --gdb` says GDB needs.
+    /// The commands that `tracewire show --gdb` prints for GDB.
     pub gdb_commands: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ fn tracewire() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tracewire"))
 }
 
-/// Runs a command that must succeed; gives what it printed.
+/// Runs a command that must succeed. Returns its output.
 pub fn run(command: &mut Command) -> String {
     let output = command
         .output()

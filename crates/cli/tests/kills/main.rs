@@ -1,7 +1,7 @@
-//! Tracewire, the program or one of its threads is killed: every call has its frame once, or is counted, and jumps harm nobody.
+//! Tracewire, the program or one of its threads is killed: every call has exactly one frame, or is counted, and jumps are harmless.
 //!
-//! `TRACEWIRE_KILLS_TIMES` says how many kills, `TRACEWIRE_KILLS_SEED` what the rounds are made from (`cargo xtask torture
-//! kills`). `TRACEWIRE_KILLS_ROUND` does one round alone, so many times; a round that fails prints its line.
+//! `TRACEWIRE_KILLS_TIMES` is the number of kills, `TRACEWIRE_KILLS_SEED` the seed of the rounds (`cargo xtask torture kills`).
+//! `TRACEWIRE_KILLS_ROUND` runs only one round, that many times; a round that fails prints its line.
 
 mod flight;
 mod program;
@@ -40,7 +40,7 @@ impl Random {
     }
 }
 
-/// Killed by somebody else, while frames come as fast as they can.
+/// Killed from outside, while frames come as fast as possible.
 #[test]
 fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -77,7 +77,8 @@ fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
     }
 }
 
-/// Threads that are led away for a system call keep their signal masks; a program that dies meanwhile is seen to end.
+/// Threads that are moved away for a remote system call keep their signal masks; the end of a program that dies meanwhile is
+/// noticed.
 #[test]
 fn what_is_killed_during_a_system_call_for_tracewire_does_no_harm() {
     let program = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The program that is traced, and what it says of itself.
+//! The traced program, and its own counts.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -30,7 +30,7 @@ pub fn build(folder: &Path) -> PathBuf {
     program
 }
 
-/// What a thread has counted.
+/// The counts of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     pub begun: u64,
@@ -66,7 +66,7 @@ impl Counted {
             .open(&path)
             .unwrap();
         counts.set_len((LINE * (threads + 1)) as u64).unwrap();
-        // Threads that do nothing but call leave Tracewire, and the machine, no processor.
+        // Threads that only make calls leave Tracewire, and the machine, no processor.
         let mut child = Command::new("nice")
             .args(["-n", "19"])
             .arg(program)
@@ -106,7 +106,7 @@ impl Counted {
         all[usize::try_from(choice).unwrap() % all.len()]
     }
 
-    /// Has its threads begin.
+    /// Makes its threads begin.
     pub fn begin(&self) {
         self.counts.write_all_at(&[1], 8).unwrap();
     }
@@ -134,7 +134,7 @@ impl Counted {
         self.child.try_wait().expect("asked")
     }
 
-    /// Tells it to end, and gives how it has.
+    /// Tells it to end, and returns its exit status and counts.
     pub fn finish(mut self) -> (ExitStatus, Vec<Count>) {
         self.counts.write_all_at(&[1], 0).unwrap();
         let begun = Instant::now();

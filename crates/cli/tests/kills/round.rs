@@ -1,4 +1,4 @@
-//! One round: who is killed, where, beside what.
+//! One round: what is killed, where, and in which scenario.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +28,7 @@ const VICTIMS: [(&str, Victim); 3] = [
     ("thread", Victim::Thread),
 ];
 
-/// What happens in a round. It does not depend on the victim of the kill.
+/// The events of a round. They do not depend on the victim of the kill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scenario {
     pub circular: bool,
@@ -40,7 +40,7 @@ pub struct Scenario {
     pub rescue: bool,
 }
 
-/// A word in a scenario's name, and what it switches on.
+/// A word in a scenario's name, and the flag that it sets.
 type Mark = (&'static str, fn(&mut Scenario) -> &mut bool);
 
 const MARKS: [Mark; 4] = [
@@ -58,7 +58,7 @@ impl Scenario {
         rescue: false,
     };
 
-    /// All that there are: a trap ends the program when Tracewire is killed, so that there is nothing to rescue.
+    /// All scenarios: a trap ends the program when Tracewire is killed, so that there is nothing to rescue.
     pub fn all() -> Vec<Self> {
         let mut all = vec![Self::NONE];
         for (_, mark) in MARKS {
@@ -72,7 +72,7 @@ impl Scenario {
     }
 }
 
-/// Who is killed, and where.
+/// The place of a kill, and its victim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kill {
     pub point: String,
@@ -81,7 +81,7 @@ pub struct Kill {
     pub victim: Victim,
 }
 
-/// What is to happen.
+/// The plan of a round.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Round {
     pub kill: Kill,
@@ -127,7 +127,7 @@ impl fmt::Display for Round {
 }
 
 impl Round {
-    /// What `Display` writes.
+    /// Parses the output of `Display`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let point = words.next()?.to_owned();
@@ -188,7 +188,7 @@ impl Round {
     }
 }
 
-/// What `record` or `rescue` say of frames that are nowhere, in all.
+/// The total of lost frames in the messages of `record` or `rescue`.
 pub fn counted(said: &str) -> u64 {
     let numbers = |line: &str| -> Vec<u64> {
         line.split_whitespace()
@@ -198,14 +198,14 @@ pub fn counted(said: &str) -> u64 {
     said.lines()
         .map(|line| match numbers(line)[..] {
             [lost, ..] if line.contains(" lost: ") || line.contains(" made room ") => lost,
-            // All that were made, of which some made room.
+            // All frames that were made, some of which were overwritten.
             [kept, made, ..] if line.contains(" frames of ") => made - kept,
             _ => 0,
         })
         .sum()
 }
 
-/// `record`, and what it says.
+/// `record`, and its output.
 pub struct Recorder {
     child: Child,
     lines: mpsc::Receiver<String>,
@@ -293,7 +293,7 @@ impl Recorder {
         self.child.wait().expect("ended");
     }
 
-    /// How it has ended, and what it has said.
+    /// Its exit status, and its output.
     pub fn end(mut self) -> Result<(ExitStatus, String), String> {
         loop {
             match self.lines.recv_timeout(PATIENCE) {
@@ -330,8 +330,7 @@ pub fn rescue(folder: &Path, process: u32, set: &[(&str, String)]) -> Result<Str
     }
 }
 
-/// How often which fail points are reached in a scenario where nobody is killed, in an empty folder: a power of two that is not
-/// more.
+/// How often each fail point is reached in a scenario without a kill, in an empty directory: rounded down to a power of two.
 pub fn points(
     scenario: Scenario,
     built: &Path,
@@ -391,7 +390,7 @@ pub fn run(round: &Round, built: &Path, folder: &Path) -> Result<bool, String> {
     go(&ways, Some(kill.victim), built, folder, set)
 }
 
-/// Where what the program has counted is copied when the point is reached.
+/// The path to which the program's counts are copied when the point is reached.
 const COPY: &str = "counts-then";
 
 struct Ways {
@@ -464,7 +463,7 @@ fn go(
     }
     let reached = copy.exists();
     let copied = reached.then(|| program::counts(&copy, ways.threads));
-    // What was made after the run was told to end need not be there.
+    // Calls after the run was told to end need no frame.
     let by_then = before_end.or(copied).unwrap_or_else(|| program.counts());
     let (ended, finally) = program.finish();
     let expected = match victim {
@@ -494,7 +493,7 @@ fn compare(
         folder.join("rest.tf"),
     );
     let first = if whole.exists() { &whole } else { &growing };
-    // Of a file whose first page was not written yet there is nothing to read.
+    // A file whose first page was not written yet cannot be read.
     if first.metadata().is_ok_and(|file| file.len() > 0) {
         union.add(first)?;
     }

@@ -1,4 +1,4 @@
-//! The frames of all files of a round, held against what the program has counted.
+//! The frames of all files of a round, compared with the program's counts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,8 +25,8 @@ impl Calls {
         self.threads[thread].insert(seq)
     }
 
-    /// How many calls have no frame that had returned by then, and the first of them; from the first call on, or where the
-    /// threads did not wait for the tracepoint, from each one's first frame on.
+    /// How many calls that had returned by then have no frame, and the first of them. It counts from the first call on, or from
+    /// each thread's first frame on if the threads did not wait for the tracepoint.
     pub fn missing(
         &self,
         returned: impl Iterator<Item = u64>,

@@ -1,4 +1,4 @@
-//! What a trace must hold, by the log of the program.
+//! The expected contents of a trace, by the log of the program.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ struct Due {
     after: u64,
 }
 
-/// A frame, by what it has collected.
+/// A frame, by its collected values.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     number: i32,
@@ -26,7 +26,7 @@ struct Made {
     sequence: Option<u64>,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     pub hits: u64,
@@ -63,8 +63,8 @@ pub fn hold(file: &TraceFile, mix: &Mix, program: &Program, log: &Log) -> Result
     let due: Vec<Vec<Due>> = (0..mix.threads)
         .map(|thread| due(mix, log, thread))
         .collect();
-    // The steps of a tracepoint's last hits may be cut short by another end of the run. In a circular buffer, the frames of its
-    // first hits may be gone.
+    // Another end of the run may cut the steps of a tracepoint's last hits short. In a circular buffer, the frames of its first
+    // hits may be overwritten.
     let met = mix.tracepoints.iter().filter(|chosen| {
         let tracepoints = file.description().tracepoints().iter();
         let hits = tracepoints
@@ -96,7 +96,7 @@ pub fn hold(file: &TraceFile, mix: &Mix, program: &Program, log: &Log) -> Result
     counts(file, mix, &frames, &due, early, ended)
 }
 
-/// All hits of a thread that some tracepoint wants.
+/// All hits of a thread that some tracepoint records.
 fn due(mix: &Mix, log: &Log, thread: usize) -> Vec<Due> {
     let calls = &log.threads[thread].calls;
     let mut due = Vec::new();
@@ -169,7 +169,7 @@ struct Tickets {
     of: HashMap<i32, u64>,
 }
 
-/// No frame stands before that of a hit which was over before its own began, in whatever threads.
+/// No frame is before that of a hit which was over before its own began, in any threads.
 fn order(frames: &[Made], due: &[Vec<Due>]) -> Result<Tickets, String> {
     let mut tickets = Tickets {
         first: None,
@@ -196,12 +196,12 @@ fn order(frames: &[Made], due: &[Vec<Due>]) -> Result<Tickets, String> {
     Ok(tickets)
 }
 
-/// What a run was, for all of its threads.
+/// The state of a run for all of its threads.
 struct Run {
     tickets: Tickets,
     /// The tracepoint whose pass count has ended it.
     ended: Option<i32>,
-    /// The tracepoints that have met their pass counts.
+    /// The tracepoints that have reached their pass counts.
     met: Vec<i32>,
     /// Whether it ended before the program.
     early: bool,
@@ -211,8 +211,8 @@ struct Run {
 }
 
 impl Run {
-    /// The frames of a thread must be its hits in their order, without a gap: from the first on, or, in a circular buffer,
-    /// from any. Where a call comes by a place twice, more than one beginning may fit.
+    /// The frames of a thread must be its hits in their order, without a gap: from the first on, or, in a circular buffer, from
+    /// any. If a call reaches a place twice, more than one beginning may fit.
     fn hold_thread(&self, due: &[Due], hits: &[(i32, u64)]) -> Result<(), String> {
         let starts = if self.circular { due.len() } else { 0 };
         let mut why = "its frames are not its hits".to_owned();
@@ -239,8 +239,8 @@ impl Run {
         Err(why)
     }
 
-    /// Behind the last hit that has a frame, where the first is at `start`, and those in between that came when their
-    /// tracepoint had met its pass count.
+    /// The index after the last hit with a frame, where the first is at `start`, and the hits in between that came after their
+    /// tracepoint had reached its pass count.
     fn follow(
         &self,
         due: &[Due],
@@ -298,7 +298,7 @@ impl Run {
         }
     }
 
-    /// A hit when its tracepoint had met its pass count, and the run was not yet over.
+    /// A hit after its tracepoint had reached its pass count, while the run was not yet over.
     fn may_be_past_its_count(&self, due: &Due) -> Result<(), String> {
         match self.tickets.of.get(&due.number) {
             Some(last) if due.after < *last => Err(format!("{due:?} came before a later hit")),
@@ -307,7 +307,7 @@ impl Run {
     }
 }
 
-/// Steps follow their hit, all that were asked for, with nothing of the thread in between but hits of the same call.
+/// All requested steps follow their hit, with only hits of the same call in the thread in between.
 fn steps(frames: &[Made], mix: &Mix, early: bool, circular: bool) -> Result<(), String> {
     let mut left: HashMap<(usize, i32), (u64, u64)> = HashMap::new();
     let count = |number: i32| {
@@ -347,7 +347,7 @@ fn steps(frames: &[Made], mix: &Mix, early: bool, circular: bool) -> Result<(), 
     Ok(())
 }
 
-/// What the file says of itself.
+/// The counts in the file.
 fn counts(
     file: &TraceFile,
     mix: &Mix,

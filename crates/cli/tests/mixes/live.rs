@@ -83,11 +83,11 @@ fn run<S: FrameStore>(
     experiment.start(process, now()).unwrap();
     let mut event = process.run(&mut experiment).unwrap();
     if event == Event::RunEnded {
-        // What has ended the run is not asked for here.
+        // The reason of the end is not tested here.
         experiment
             .stop(process, StopReason::Command, None, now())
             .unwrap();
-        // Other threads may be at a trap still.
+        // Other threads may still be at a trap.
         while event == Event::RunEnded {
             event = process.run(&mut experiment).unwrap();
         }

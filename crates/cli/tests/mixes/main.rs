@@ -1,7 +1,6 @@
-//! Random mixes of what serves tracepoints, of buffers, threads, pass counts, steps and conditions, held against the log
-//! that the program keeps itself: the frames of each thread are its hits in their order, those of different threads
-//! are in the order of the clock, the counts are those of the log, and `check` finds nothing. `cargo xtask torture mixes`
-//! does it ten thousand times.
+//! Random mixes of mechanisms, buffers, threads, pass counts, steps and conditions, compared with the log of the program itself.
+//! The frames of each thread are its hits in their order. Those of different threads are in the order of the clock. The counts are
+//! those of the log, and `check` finds nothing. `cargo xtask torture mixes` does it ten thousand times.
 
 mod expect;
 mod live;
@@ -22,7 +21,7 @@ fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Runs as many mixes as are asked for. `record` leaves a trace file and the program's log.
+/// Runs the requested number of mixes. `record` leaves a trace file and the program's log.
 fn run_mixes(debugger: bool, mut record: impl FnMut(&Program, &Mix, &Path, &Path)) {
     let times = from_environment("TRACEWIRE_MIXES_TIMES", 200) / 2;
     let seed = from_environment("TRACEWIRE_MIXES_SEED", 1);

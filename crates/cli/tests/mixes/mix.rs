@@ -51,7 +51,7 @@ pub struct Chosen {
     /// The sequence number of a hit, so many low bits of it, must be this.
     pub condition: Option<(u8, u8)>,
     pub registers: bool,
-    /// Whether a debugger asks for a jump (`ftrace`).
+    /// Whether a debugger requests a jump (`ftrace`).
     pub fast: bool,
 }
 
@@ -104,14 +104,14 @@ impl Chosen {
     }
 }
 
-/// What one run does.
+/// The plan of one run.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// What it was made from.
+    /// Its seed.
     pub seed: u64,
     pub threads: usize,
     pub events: usize,
-    /// At which call of the first thread the program comes by the pause.
+    /// The call of the first thread at which the program reaches the pause.
     pub pause: Option<u64>,
     pub tracepoints: Vec<Chosen>,
     pub buffer: BufferChoice,

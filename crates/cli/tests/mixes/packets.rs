@@ -103,7 +103,7 @@ impl Session {
         let all: Vec<_> = actions.chain(steps).collect();
         let mut in_steps = false;
         for (place, (action, prefix)) in all.iter().enumerate() {
-            // The first of the steps' has the letter, and all behind it are theirs.
+            // Only the first action of the steps has the letter, and all after it belong to the steps.
             let letter = if in_steps { "" } else { prefix };
             in_steps |= !prefix.is_empty();
             let more = if place + 1 < all.len() { "-" } else { "" };

@@ -9,16 +9,16 @@ use object::{Object, ObjectSymbol};
 /// How many places there are.
 pub const PLACES: usize = 8;
 
-/// The places that a call of each kind comes by, as `tests/programs/mixed.c` has them.
+/// The places that a call of each kind reaches, as in `tests/programs/mixed.c`.
 pub const KINDS: [&[usize]; 6] = [&[0], &[1], &[2], &[3, 1], &[4, 5], &[6, 7, 7]];
 
 /// The program, built, and where everything is in it.
 pub struct Program {
     pub path: PathBuf,
     pub places: [u64; PLACES],
-    /// Where a thread of the program comes by once, if it is told to.
+    /// The place that a thread of the program reaches once, if requested.
     pub pause: u64,
-    /// What a tracepoint collects: 16 bytes for each thread.
+    /// The memory that a tracepoint collects: 16 bytes for each thread.
     pub threads: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Call {
     pub kind: usize,
 }
 
-/// What one thread did.
+/// The log of one thread.
 #[derive(Debug)]
 pub struct ThreadLog {
     /// The kernel's number of the thread.
@@ -65,7 +65,7 @@ pub struct ThreadLog {
     pub calls: Vec<Call>,
 }
 
-/// What the program did.
+/// The log of the program.
 #[derive(Debug)]
 pub struct Log {
     /// The tickets that were drawn before and after the pause, if there was one.

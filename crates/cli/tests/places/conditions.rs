@@ -1,4 +1,5 @@
-//! A condition, or an item of a list, that fits one of several functions of a name: used where it fits, and said where not.
+//! A condition, or an item of a list, that fits only one of several functions of a name: used where it fits, and reported where
+//! not.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Debug information that a server has: the values are those that it gives in the program, and nothing is asked unless it is wanted.
+//! Debug information from a server: the values are right, and the server is only asked if requested.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -52,14 +52,14 @@ impl Server {
         self.asked.lock().expect("a list").len()
     }
 
-    /// How often one file was asked for.
+    /// How often one file was requested.
     fn count_of(&self, build_id: &str) -> usize {
         let asked = self.asked.lock().expect("a list");
         asked.iter().filter(|path| path.contains(build_id)).count()
     }
 }
 
-/// What a request asks for.
+/// The path of a request.
 fn asked_path(stream: &TcpStream) -> String {
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next().expect("a line").expect("a line");
@@ -71,7 +71,7 @@ fn asked_path(stream: &TcpStream) -> String {
     first.split(' ').nth(1).expect("a path").to_owned()
 }
 
-/// A program of which the debug information is apart, and its build id.
+/// A program with separate debug information, and its build id.
 fn stripped(directory: &Path) -> (PathBuf, PathBuf, String) {
     let whole = program(directory, "gcc", &["-g", "-Wl,--build-id=sha1"]);
     let debug = directory.join("kept.debug");
@@ -95,7 +95,7 @@ fn build_id(file: &Path) -> String {
     id.expect("a build id").to_owned()
 }
 
-/// Tracewire with a home of its own and a server.
+/// Tracewire with a temporary home and a server.
 fn with(home: &Path, server: &Server) -> Command {
     let mut command = tracewire();
     command
@@ -133,7 +133,7 @@ fn a_server_has_the_debug_information() {
     let server = Server::of(vec![(id.clone(), debug)]);
     let with = || with(directory.path(), &server);
 
-    // Nobody is asked unless it is said.
+    // No server is asked unless requested.
     let without = recorded(with(), &program, &[]).code(2);
     without.says(&["work"]);
     let list = with().arg("list").arg(&program).output();
@@ -147,7 +147,7 @@ fn a_server_has_the_debug_information() {
     let kept = format!(".cache/debuginfod_client/{id}/debuginfo");
     assert!(directory.path().join(kept).exists());
 
-    // Nor is it by what looks at a file. The client keeps what it has fetched, but not in this place.
+    // Commands that read a file do not ask it either. The client keeps fetched files, but not in this place.
     for words in [&["show"][..], &["find", "--tracepoint", "1"], &["info"]] {
         let mut look = with();
         look.env("DEBUGINFOD_CACHE_PATH", directory.path().join("empty"));
@@ -156,7 +156,7 @@ fn a_server_has_the_debug_information() {
     }
     assert_eq!(server.count_of(&id), 1);
 
-    // What is kept is used though no server is there.
+    // A kept file is used without a server.
     let mut alone = with();
     alone.env("DEBUGINFOD_URLS", "http://127.0.0.1:1");
     recorded(alone, &program, &["--debuginfod"]).code(0);

@@ -1,4 +1,4 @@
-//! A program whose file is gone while it runs: recorded all the same, and shown with a copy.
+//! A program whose file is deleted while it runs: it can be recorded, and shown with a copy.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};

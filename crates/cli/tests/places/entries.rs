@@ -1,5 +1,5 @@
-//! A function is hit as often as it is called, with the arguments that it is called with: for functions that are inlined,
-//! cloned, split or have cold parts, against what the program itself prints before each call.
+//! A function is hit as often as it is called, with the arguments of the call: for functions that are inlined, cloned, split or
+//! have cold parts, compared with the program's own output before each call.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Debug information in all its forms: each value is GDB's, or it is said at once which file is not read.
+//! Debug information in all its forms: each value is GDB's, or a message names the file that is not read.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -80,13 +80,13 @@ pub fn values_of(shown: Ran) -> Vec<String> {
     values.map(str::to_owned).collect()
 }
 
-/// The values of the first hit are GDB's, and nothing is said of debug information that is not read.
+/// The values of the first hit are GDB's, and there is no message about unread debug information.
 #[track_caller]
 fn values_are_gdbs(directory: &Path, program: &Path, what: &str) {
     values_are(&gdb_values(program), directory, program, what);
 }
 
-/// The values of the first hit are these, and nothing is said of debug information that is not read.
+/// The values of the first hit are these, and there is no message about unread debug information.
 #[track_caller]
 fn values_are(expected: &[String], directory: &Path, program: &Path, what: &str) {
     assert_eq!(expected.len(), EXPRESSIONS.len(), "{what}: {expected:?}");
@@ -165,7 +165,7 @@ fn split_units() {
     }
 }
 
-/// A unit before the one that is looked at: in a package the latter is not at the beginning of any section.
+/// A unit before the tested one: in a package the latter is not at the beginning of any section.
 const BEFORE: &str = r#"
 struct pair { short left; long right[2]; };
 static struct pair pair;
@@ -214,7 +214,7 @@ fn split_units_in_a_package() {
     }
 }
 
-/// Types in units of their own, which split units name by their signatures.
+/// Types in separate units, which split units refer to by their signatures.
 #[test]
 fn split_type_units() {
     for compiler in ["gcc", "clang"] {
@@ -231,7 +231,7 @@ fn split_type_units() {
     }
 }
 
-/// What several programs have in common is in a file of its own.
+/// The common parts of several programs are in a separate file.
 #[test]
 fn a_file_for_several_programs() {
     for version in ["-gdwarf-4", "-gdwarf-5"] {

@@ -77,7 +77,7 @@ fn attached(options: &[&str]) {
         .unwrap();
     let mut said = BufReader::new(recorder.stderr.take().unwrap());
     let mut before = String::new();
-    // Every tracepoint is in, or waits for what the program selects.
+    // Every tracepoint is inserted, or waits for the program's selection.
     let settled = |before: &str| {
         (1..=FUNCTIONS.len()).all(|number| {
             [" by ", " waits: "]
@@ -143,7 +143,7 @@ int main (void)
 }
 "#;
 
-/// Of a library that is opened later, by the one who asks for the function first.
+/// In a library that is opened later, selected at the first request for the function.
 #[test]
 fn opened_later() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The variables of inlined calls by names of their own, and values that are lost at a place.
+//! The variables of inlined calls under separate names, and values that are lost at a place.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a location means: hits against the counts that programs keep themselves, values against GDB's.
+//! The places of locations: hits against the counts of the programs themselves, values against GDB's.
 
 mod cold;
 mod conditions;

@@ -1,4 +1,4 @@
-//! Programs that are built from a source text or file, in any language, and that print counts of their own.
+//! Programs that are built from a source text or file, in any language, and that print their own counts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A tracepoint on a function sees that function's arguments, wherever its address falls: against GDB, which stops there in
-//! the function's frame.
+//! A tracepoint on a function sees that function's arguments at any address: compared with GDB, which stops there in the function's
+//! frame.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -45,7 +45,7 @@ for function in open("functions").read().split("\n"):
     gdb.execute("kill", to_string=True)
 "#;
 
-/// How many functions of a program that prints its calls are looked at, unless `TRACEWIRE_EVERY_FUNCTION` says how many.
+/// How many functions of a program that prints its calls are tested, unless `TRACEWIRE_EVERY_FUNCTION` is set.
 const MOST: usize = 6;
 
 type Arguments = Vec<(String, Option<String>)>;
@@ -89,7 +89,7 @@ fn shown(directory: &Path) -> Vec<Value> {
     ran(show.expect("tracewire runs")).code(0).json()
 }
 
-/// GDB opens the file, and knows all of its tracepoints.
+/// GDB opens the file, and has all of its tracepoints.
 fn gdb_opens(directory: &Path, tracepoints: usize) {
     let script = tracewire()
         .current_dir(directory)
@@ -220,7 +220,7 @@ fn arguments_are_gdbs(program: &Path, what: &str, functions: &[&str]) -> usize {
         for values in [ours, values(first(2 * index + 2))] {
             for (name, value) in values {
                 let theirs = arguments.iter().find(|(other, _)| *other == name);
-                // GDB knows more where a caller says what it passed; then ours says that it does not know.
+                // GDB has a value that the caller's debug information describes; ours then reports that it is not known.
                 if value == "<optimized out>" && said.contains(&format!("{name}: optimized out")) {
                     continue;
                 }

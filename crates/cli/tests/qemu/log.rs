@@ -117,7 +117,7 @@ fn the_log_of_ppc_has_the_state_of_the_stub() {
     );
 }
 
-/// The plugin records what the log has, and more: the same instructions, the same registers after each.
+/// The plugin records more than the log has: the same instructions, the same registers after each.
 #[test]
 fn the_log_says_what_the_plugin_records() {
     let guest = Guest::new(BareMachine::named("aarch64"));
@@ -138,7 +138,7 @@ fn the_log_says_what_the_plugin_records() {
     assert_eq!(of_log, of_plugin);
 }
 
-/// Without registers, and without code, what is left is where the program was.
+/// Without registers, and without code, only the program's addresses are left.
 #[test]
 fn a_log_without_registers_has_none() {
     let guest = Guest::new(BareMachine::named("riscv64"));
@@ -173,7 +173,7 @@ fn a_log_of_whole_blocks_is_refused_and_says_what_to_run() {
             && errors.contains("-accel tcg,one-insn-per-tb=on -d in_asm,exec,cpu,nochain"),
         "{errors}"
     );
-    // What is read is the same from a pipe, compressed, and through the compact form.
+    // The result is the same from a pipe, compressed, and through the compact form.
     let log = log(&guest, "in_asm,exec,cpu,nochain", 50);
     let plain = guest.shown(&log, &["--instruction=0.."]);
     good(Command::new("zstd").arg("-q").arg(&log));

@@ -1,4 +1,4 @@
-//! `tracewire qemu`: what the plugin records, against QEMU's own stub and log.
+//! `tracewire qemu`: the plugin's records, compared with QEMU's own stub and log.
 
 mod log;
 mod stub;
@@ -164,8 +164,8 @@ fn equals_stub(machine: BareMachine) {
     assert!(compared > 1000, "{compared} registers");
 }
 
-/// Compares states with those of the stub at one of `every` instants; how many registers were compared. Those that the trace
-/// may lack are left out where they are unavailable.
+/// Compares states with those of the stub at one of `every` instants. Returns how many registers were compared. Registers in
+/// `may_lack` are skipped if they are unavailable.
 #[track_caller]
 fn same_as_stub(
     guest: &Guest,
@@ -207,7 +207,7 @@ fn same_as_stub(
                 if order == ByteOrder::Little {
                     bytes.reverse();
                 }
-                // Devices ask for interrupts while time stands still for the stub.
+                // Devices request interrupts while the clock is stopped for the stub.
                 let masked = match name.as_str() {
                     "cause" => !0x4000_ff00,
                     _ => u128::MAX,
@@ -232,7 +232,7 @@ fn same_as_stub(
                 let shown = part["bytes"].as_str().expect("bytes");
                 for (place, byte) in expected.iter().enumerate() {
                     let digits = &shown[2 * place..2 * place + 2];
-                    // Before the first access the trace does not know it.
+                    // Before the first access the byte is not in the trace.
                     assert!(
                         digits == "??" || digits == format!("{byte:02x}"),
                         "{}: memory {:#x} before instruction {at}: {digits} and {byte:02x}",
@@ -330,8 +330,8 @@ fn no_instruction_is_missing() {
     }
 }
 
-/// A run that compares all registers after each instruction says the same as one that compares those that the codes name: also
-/// in the machines' own programs, with other modes and sizes of operands.
+/// A run that compares all registers after each instruction has the same result as one that compares those in the instructions'
+/// codes: also in the machines' own programs, with other modes and sizes of operands.
 #[test]
 fn the_registers_that_codes_name_are_all_that_change() {
     for machine in BARE_MACHINES {
@@ -346,7 +346,7 @@ fn the_registers_that_codes_name_are_all_that_change() {
             ));
             good(&mut command);
             let text = std::fs::read_to_string(&out).expect("a trace");
-            // Devices ask for interrupts at any time.
+            // Devices request interrupts at any time.
             let lines = text.lines().filter(|line| !line.contains(" R cause "));
             lines.map(str::to_owned).collect::<Vec<_>>()
         });
@@ -357,7 +357,7 @@ fn the_registers_that_codes_name_are_all_that_change() {
     }
 }
 
-/// What was written before QEMU is killed is a good trace.
+/// The output before QEMU is killed is a valid trace.
 #[test]
 fn a_killed_guest_leaves_a_good_trace() {
     let guest = Guest::new(BareMachine::named("riscv64"));
@@ -445,12 +445,12 @@ fn a_function_is_recorded_with_its_registers() {
     }
 }
 
-/// QEMU has the wrong number for cpus of one thread, which `-icount` makes of them.
+/// QEMU has the wrong number for cpus on one thread, which is the case with `-icount`.
 #[test]
 fn cpus_on_one_thread_are_reported() {
     let guest = Guest::new(BareMachine::named("aarch64"));
     let out = guest.file("trace");
-    // Long enough that the second cpu has its turn.
+    // Long enough for the second cpu to run.
     let output =
         good((guest.command(&out, &["--limit=1000000", "--registers=off"])).args(["-smp", "2"]));
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -90,7 +90,7 @@ impl Stub {
         registers
     }
 
-    /// Goes on to an address.
+    /// Runs to an address.
     #[track_caller]
     pub fn run_to(&mut self, address: u64) {
         assert_eq!(self.ask(&format!("Z1,{address:x},4")), "OK");
@@ -106,7 +106,7 @@ impl Stub {
         bytes(&text)
     }
 
-    /// Executes one instruction. A step that an interrupt request ends leads nowhere, and is made again.
+    /// Executes one instruction. A step that an interrupt request ends has no effect, and is repeated.
     #[track_caller]
     pub fn step(&mut self, program_counter: u16) {
         let before = self.register(program_counter);

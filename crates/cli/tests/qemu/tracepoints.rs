@@ -1,4 +1,4 @@
-//! `tracewire qemu -x`: frames against those that `record --upstream` makes of the same script at QEMU's stub.
+//! `tracewire qemu -x`: frames compared with those of `record --upstream` with the same script at QEMU's stub.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ impl Guest {
             }
             if let Some(registers) = fields.get_mut("registers").and_then(Value::as_object_mut) {
                 registers.remove("eflags");
-                // Devices ask for interrupts while time stands still for the stub.
+                // Devices request interrupts while the clock is stopped for the stub.
                 if let Some(cause) = registers.get_mut("cause") {
                     *cause = Value::from(crate::number(cause) & !0x4000_ff00);
                 }
@@ -133,7 +133,7 @@ fn frames_are_those_at_the_stub() {
     }
 }
 
-/// The newest frames of a circular buffer, of which most have gone.
+/// The newest frames of a circular buffer, in which most were overwritten.
 #[test]
 fn a_circular_buffer_keeps_the_newest_frames() {
     let script = "\
@@ -211,7 +211,7 @@ fn child_of(parent: &Child) -> i32 {
     }
 }
 
-/// What was collected before QEMU is killed is a good trace file, and has the name of the one that was to be.
+/// The frames before QEMU is killed are a valid trace file, under the requested name.
 #[test]
 fn a_killed_guest_leaves_the_frames_of_its_tracepoints() {
     need!("clang", "ld.lld");
@@ -323,7 +323,7 @@ second: adr x0, second_stack
 second_stack: .skip 4096
 ";
 
-/// Each cpu has its own calls in order, and its own steps.
+/// Each cpu has separate calls in order, and separate steps.
 #[test]
 fn two_cpus_are_told_apart() {
     need!("clang", "ld.lld");

@@ -1,4 +1,4 @@
-//! Stubs that do not do what they should, in front of which a trace run ends with its reason.
+//! Faulty stubs, with which a trace run ends with its reason.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::proxy::proxy;
 use crate::wire::Client;
 
-/// What a stub does wrong.
+/// The fault of a stub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     Nothing,
@@ -51,7 +51,7 @@ const OF_X86: &str = "<target><architecture>i386</architecture><feature name=\"o
 /// Where a stub has breakpoints.
 type Breakpoints = Arc<Mutex<Vec<u32>>>;
 
-/// A processor that goes round and round through four instructions at 0x100, behind a stub that acknowledges packets.
+/// A processor that loops through four instructions at 0x100, behind a stub that acknowledges packets.
 struct FakeStub {
     stream: TcpStream,
     fault: Fault,
@@ -64,7 +64,7 @@ struct FakeStub {
 }
 
 impl FakeStub {
-    /// Serves one client, on a thread of its own. The address.
+    /// Serves one client on a separate thread. Returns the address.
     fn start(fault: Fault) -> String {
         Self::start_with(fault, Breakpoints::default())
     }
@@ -289,7 +289,7 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
         assert_eq!(ask("QTDP:1:108:E:0:3-"), "OK", "{fault:?}");
         assert_eq!(ask("QTDP:-1:108:M-1,2000,4"), "OK", "{fault:?}");
         assert_eq!(ask("QTStart"), "OK", "{fault:?}");
-        // The pass count ends a good run. Nothing stops the program then but an interrupt, which the stub reports by itself.
+        // The pass count ends a good run. Then only an interrupt stops the program, which the stub reports by itself.
         let stop = ask("vCont;c");
         let status = ask("qTStatus");
         match reason {

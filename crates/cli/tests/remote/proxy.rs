@@ -20,7 +20,7 @@ pub fn compared(said: &Said) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Prints what the frames have, from the first one on.
+/// Prints the contents of the frames, from the first one on.
 const PRINT_FRAMES: &str = "\
 tfind start
 while $trace_frame != -1
@@ -279,7 +279,7 @@ fn breakpoints_and_steps_of_the_user_keep_their_meaning_at_a_tracepoint() {
     let folder = tempfile::tempdir().expect("a directory");
     let program = linux_program(folder.path());
     let stub = gdbserver(&program);
-    // gdbserver has tracepoints of its own.
+    // gdbserver supports tracepoints itself.
     let proxy = proxy(&stub.address(), &["--hide-tracepoints"]);
     let text = format!(
         "target remote {}\n{}",
@@ -433,7 +433,7 @@ fn a_stub_with_tracepoints_keeps_its_own() {
         .send(b"qSupported:multiprocess+")
         .expect("the proxy is there");
     let features = client.reply().expect("an answer");
-    // Its own: we have no static tracepoints.
+    // gdbserver's own feature: the proxy has no static tracepoints.
     assert!(features.contains("StaticTracepoints+"), "{features}");
     assert!(features.contains("ConditionalBreakpoints+"), "{features}");
 }

@@ -4,7 +4,7 @@ use tracewire_test_support::{BARE_MACHINES, assert_clean, need};
 
 use crate::support::{SCRIPT, gdbserver, linux_program, run, shown, tracewire, value};
 
-/// The state of the program without a system before the call of `work` in which `n` is 3, for the round of this number from 0.
+/// The state of the bare-metal program before the call of `work` in which `n` is 3, for the round of this number from 0.
 fn expected(round: usize) -> (i64, [i64; 3], usize) {
     const TABLE: [i64; 8] = [1, 2, 3, 5, 8, 13, 21, 34];
     let mut ids = [1, 2, 3];
@@ -72,7 +72,7 @@ fn threads_of_a_program_behind_gdbserver_are_recorded() {
     let stub = gdbserver(&program);
     let output = folder.path().join("out.tf");
     let file = output.to_str().expect("UTF-8");
-    // gdbserver names the program, and says where it is loaded.
+    // gdbserver names the program, and its load address.
     let ended = run(&[
         "record",
         "-t",
@@ -111,7 +111,7 @@ fn threads_of_a_program_behind_gdbserver_are_recorded() {
     assert_eq!(end, [Some("6570")], "{frames:#?}");
 }
 
-/// Behind a stub each hit is a stop; what is skipped is not read there, and is counted all the same.
+/// Behind a stub each hit is a stop; a skipped one is not read there, and is still counted.
 #[test]
 fn hits_behind_a_stub_keep_to_a_rate() {
     need!("cc", "gdbserver");

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tracewire_test_support::{Cc, tool};
 
-/// What is said of hits of `work` and of rounds, for any machine.
+/// A script about hits of `work` and of rounds, for any machine.
 pub const SCRIPT: &str = "\
 tvariable $hits
 trace work if n == 3
@@ -118,7 +118,7 @@ impl Listening {
                 .then(|| digits(&line))
                 .flatten()
         });
-        // The rest is read, so that nobody waits for it.
+        // The rest is read, so that the server is not blocked.
         std::thread::spawn(move || lines.for_each(drop));
         let port = port.expect("a port is printed");
         Self { child, port }

@@ -14,7 +14,7 @@ use super::{Shop, thumb};
 /// Narrow, wide.
 const WIDTHS: [u32; 2] = [390, 1280];
 
-/// What a script in the page says, and what the browser says of the page.
+/// The output of a script in the page, and the browser's messages about the page.
 struct Opened {
     said: Value,
     console: String,
@@ -84,7 +84,7 @@ fn open(shop: &Shop, page: &str, script: &str, options: &[&str]) -> Opened {
     }
 }
 
-/// Filters, sorts and turns pages, and says what the table shows then.
+/// Filters, sorts and turns pages, and returns the table's contents after each.
 const USE: &str = r##"
 const found = {};
 const shown = () => [...document.querySelectorAll("#hits-table tbody tr")];

@@ -130,7 +130,7 @@ fn a_signal_ends_the_server_and_leaves_what_it_attached_to_unharmed() {
         &ticking.id().to_string(),
     ]);
     server.says("Listening on ");
-    // A client leaves a breakpoint where the program comes by all the time, and goes without a word.
+    // A client leaves a breakpoint that the program reaches all the time, and disconnects without a request.
     let said = gdb(&[
         &format!("file {}", program.display()),
         &format!("target remote {}", socket.display()),
@@ -146,7 +146,7 @@ fn a_signal_ends_the_server_and_leaves_what_it_attached_to_unharmed() {
     server.says(&format!("Detaching process(es): {}", ticking.id()));
     server.end();
     assert!(!socket.exists());
-    // It goes on, and does not meet the breakpoint.
+    // It goes on, and does not hit the breakpoint.
     let said = gdb(&[
         &format!("file {}", program.display()),
         &format!("attach {}", ticking.id()),

@@ -14,7 +14,7 @@ struct Gdb {
     gdb: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    /// What it has said that no command has asked for.
+    /// Its output without a command.
     unasked: Vec<String>,
     commands: u32,
 }
@@ -69,7 +69,7 @@ impl Gdb {
         }
     }
 
-    /// Waits for something that no command asks for.
+    /// Waits for output without a command.
     fn wait(&mut self, wanted: &str) -> String {
         loop {
             if let Some(place) = self.unasked.iter().position(|line| line.contains(wanted)) {
@@ -83,7 +83,7 @@ impl Gdb {
 
 impl Drop for Gdb {
     fn drop(&mut self) {
-        // It may have gone already.
+        // It may have ended already.
         let _ = self.gdb.kill();
         let _ = self.gdb.wait();
     }
@@ -118,7 +118,7 @@ fn a_trace_run_is_started_watched_and_looked_at_while_the_program_runs() {
     gdb.command("-exec-continue --all");
 
     gdb.command("-trace-start");
-    // The frames come while it is asked for.
+    // The frames come meanwhile.
     let mut seen = 0;
     while seen < 5 {
         let status = gdb.command("-trace-status");
@@ -149,7 +149,7 @@ fn a_trace_run_is_started_watched_and_looked_at_while_the_program_runs() {
         let stopped = gdb.wait(&format!("thread-id={thread},stopped-threads"));
         assert!(stopped.contains("signal-name=\"0\""), "{stopped}");
     }
-    // One goes on, the other stands.
+    // One runs, the other is stopped.
     gdb.command("-exec-continue --thread 2");
     let threads = gdb.command("-thread-info");
     assert_eq!(threads.matches("state=\"running\"").count(), 1, "{threads}");

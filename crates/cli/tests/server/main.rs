@@ -1,4 +1,4 @@
-//! `tracewire gdbserver` as a server: its command line, what it says, several processes, how it ends.
+//! `tracewire gdbserver` as a server: its command line, its messages, several processes, its end.
 
 mod command_line;
 mod machine_interface;
@@ -26,7 +26,7 @@ fn build(folder: &Path, source: &str) -> PathBuf {
     program
 }
 
-/// A server, and what it says.
+/// A server, and its output.
 struct Server {
     server: Child,
     words: BufReader<ChildStderr>,
@@ -81,7 +81,7 @@ impl Drop for Server {
     }
 }
 
-/// Has GDB execute commands: what it says on both streams.
+/// Makes GDB execute commands. Returns its output on both streams.
 fn gdb(commands: &[&str]) -> String {
     let mut gdb = Command::new("gdb");
     gdb.args(["-nx", "-batch"]);

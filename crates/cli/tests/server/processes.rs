@@ -1,4 +1,4 @@
-//! Children, which GDB follows or lets go, as it is told.
+//! Children, which GDB follows or detaches from, as configured.
 
 use crate::{TRACEWIRE, assert_in_order, build, gdb};
 
@@ -20,7 +20,7 @@ fn children_are_followed_kept_or_let_go() {
         gdb(&all)
     };
 
-    // The parent is followed, and the child, let go, meets no breakpoint.
+    // The parent is followed, and the detached child hits no breakpoint.
     let said = session(&[
         "continue",
         "print number",
@@ -39,7 +39,7 @@ fn children_are_followed_kept_or_let_go() {
     );
     assert!(!said.contains("child_work (number"), "{said}");
 
-    // The child is followed, and the parent goes its own way.
+    // The child is followed, and the parent is detached.
     let said = session(&["set follow-fork-mode child", "continue", "continue"]);
     assert_in_order(
         &said,
@@ -50,7 +50,7 @@ fn children_are_followed_kept_or_let_go() {
         ],
     );
 
-    // Both are kept; each has its own memory.
+    // Both are kept; each has separate memory.
     let said = session(&[
         "set detach-on-fork off",
         "set schedule-multiple on",
@@ -74,7 +74,7 @@ fn children_are_followed_kept_or_let_go() {
         ],
     );
 
-    // A child by vfork is followed into what it becomes.
+    // A child by vfork is followed through its exec.
     let said = session(&[
         "delete",
         "catch vfork",

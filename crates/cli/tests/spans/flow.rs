@@ -1,4 +1,4 @@
-//! `calls` of a live program: the tree is that of the program's own log, and the program is left as it was.
+//! `calls` of a live program: the tree is that of the program's own log, and the program is unchanged afterwards.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -53,7 +53,7 @@ impl Program {
         (log, nodes, said)
     }
 
-    /// Compares the tree with what the compiler's own instrumentation has logged.
+    /// Compares the tree with the log of the compiler's own instrumentation.
     fn compare(&self) {
         let (log, nodes, said) = self.calls(&["--json", "--hot", "none"], &["4"]);
         assert!(!said.contains("could not be followed"), "{said}");
@@ -128,7 +128,7 @@ fn the_tree_of_a_c_program_is_that_of_its_log() {
 #[test]
 fn the_tree_of_a_cpp_program_is_that_of_its_log() {
     for level in ["-O0", "-O2"] {
-        // What is inlined is logged, too, and nothing calls it.
+        // Inlined functions are logged, too, and nothing calls them.
         let options = [level, "-std=c++17", "-fno-inline", "-finstrument-functions"];
         Program::build("g++", "flow.cpp", &options).compare();
     }

@@ -1,6 +1,6 @@
-//! Spans and returns: each entry has one end, as the program's own log says, by jumps, by traps and with every way to leave a function.
+//! Spans and returns: each entry has one end, by the program's own log, by jumps, by traps and with every way to leave a function.
 //!
-//! `TRACEWIRE_SPAN_ROUNDS` sets how many rounds the programs make.
+//! `TRACEWIRE_SPAN_ROUNDS` sets the number of rounds of the programs.
 
 mod flow;
 
@@ -117,7 +117,7 @@ impl Calls {
         calls
     }
 
-    /// Compares the spans with what the program logged.
+    /// Compares the spans with the program's log.
     fn compare(&self, mechanism: &str) {
         let log = self.record(mechanism, "span /(^|::)t_[a-z]+$/ : n, $retval");
         let wanted = self.logged(&log);
@@ -399,7 +399,7 @@ fn what_is_no_function_is_refused() {
     }
 }
 
-/// Tells from where it is called, as exceptions, stack walkers and shadow stacks see it.
+/// Prints where it is called from, as exceptions, stack walkers and shadow stacks see it.
 const RETURNS: &str = "\
 #include <stdio.h>
 __attribute__((noipa)) char *inner(long n) { return n < 0 ? 0 : __builtin_return_address(0); }

@@ -131,7 +131,7 @@ impl Walk {
     }
 }
 
-/// A stack from the function on that the tracepoint is on: GDB shows what is inlined at its start, too.
+/// A stack from the tracepoint's function on: GDB also shows functions inlined at its start.
 fn from_leaf(stack: Option<&Vec<String>>) -> &[String] {
     let stack = stack.expect("a stack");
     let leaf = stack.iter().position(|line| line.contains("leaf|"));
@@ -167,7 +167,7 @@ fn line_of(entry: &Value) -> String {
     format!("{}|{function}|{file}|{line}|{inlined}", text("pc"))
 }
 
-/// What `bt.py` has printed.
+/// The output of `bt.py`.
 fn stacks(said: Said) -> Vec<Vec<String>> {
     let mut stacks: Vec<Vec<String>> = Vec::new();
     for line in said.output.lines() {

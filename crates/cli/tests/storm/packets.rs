@@ -1,5 +1,5 @@
-//! The storm, with a client that knows nothing of libraries or steps: signals come to the program as fast as they are
-//! sent, and tracepoints change as fast as packets go.
+//! The storm, with a client that ignores libraries and steps: signals are sent to the program as fast as possible, and tracepoints
+//! change as fast as packets are answered.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::wire::{Server, address};
 use crate::{TRACEWIRE, compile, seconds, seed, whole_frames};
 use tracewire_test_support::assert_clean;
 
-/// The functions, and for each what of it is told behind its address: a condition, or nothing.
+/// The functions, and the text after the address of each: a condition, or nothing.
 const FUNCTIONS: [(&str, &str); 4] = [
     ("mix", ""),
     // Its argument is odd.

@@ -1,4 +1,4 @@
-//! Values as people read them: what a program prints of its variables, against what `show` prints of what was recorded.
+//! Values in readable form: a program's own output of its variables, compared with `show` of the recorded ones.
 
 mod stock_server;
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -20,7 +20,7 @@ const RUST: &str = include_str!("values.rs");
 const C: &str = include_str!("values.c");
 const GO: &str = include_str!("values.go");
 
-/// How many variables of each language's program are compared at least: each is in a line of its own, or of a type of its own.
+/// How many variables of each language's program are compared at least: each is in a separate line, or has a separate type.
 const VARIABLES_OF_CPP: usize = 180;
 const VARIABLES_OF_RUST: usize = 220;
 const VARIABLES_OF_C: usize = 28;
@@ -32,7 +32,7 @@ fn tracewire(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tracewire"));
     command
         .current_dir(directory)
-        // No rules of the user who runs the tests.
+        // Without type rules of the user who runs the tests.
         .env("XDG_CONFIG_HOME", directory);
     command
 }
@@ -60,7 +60,7 @@ fn compiled(directory: &Path, compiler: &str, options: &[&str], source: &str) ->
     directory.join("program")
 }
 
-/// Records a program into a file without fault; what it printed, a line each.
+/// Records a program into a file without errors. Returns the program's output by lines.
 #[track_caller]
 fn recorded(directory: &Path, program: &Path, arguments: &[&str]) -> Vec<String> {
     let (printed, _) = record(directory, program, arguments);
@@ -68,7 +68,7 @@ fn recorded(directory: &Path, program: &Path, arguments: &[&str]) -> Vec<String>
     printed
 }
 
-/// Records a program; what it printed, a line each, and what `record` said.
+/// Records a program. Returns the program's output by lines, and the messages of `record`.
 #[track_caller]
 fn record(directory: &Path, program: &Path, arguments: &[&str]) -> (Vec<String>, String) {
     let ran = tracewire(directory)
@@ -118,8 +118,8 @@ fn value(frame: &Value) -> &str {
     frame["values"][0]["value"].as_str().unwrap_or("<none>")
 }
 
-/// Whether a value is what the program printed. Where the program leaves elements out, more of them may have been collected on
-/// the way: of tables, and of truth values, which are collected by bytes.
+/// Whether a value is the one that the program printed. Where the program leaves elements out, more of them may have been collected
+/// on the way: for tables, and for booleans, which are collected by bytes.
 fn is_same(found: &str, printed: &str) -> bool {
     if let Some(start) = printed.strip_suffix("...}") {
         return found.starts_with(start) && found.ends_with("...}");
@@ -133,7 +133,7 @@ fn is_same(found: &str, printed: &str) -> bool {
     }
 }
 
-/// Whether a value of Go's is what the program printed: all of it, or so much as was collected, which is said to be cut.
+/// Whether a value of Go is the one that the program printed: all of it, or a part that is marked as cut.
 fn is_same_in_go(found: &str, printed: &str) -> bool {
     if let Some(inside) = found.strip_suffix("...]") {
         let (open, elements) = inside.split_at(inside.find('[').map_or(0, |at| at + 1));
@@ -146,8 +146,8 @@ fn is_same_in_go(found: &str, printed: &str) -> bool {
     }
 }
 
-/// Records `function`, and compares each value with the line that the program printed of it, after the number of the line that the
-/// variable is in. How many variables those were is said.
+/// Records `function`, and compares each value with the line that the program printed of it, after the number of the variable's
+/// line. Prints the number of variables.
 #[track_caller]
 fn assert_as_printed(
     compiler: &str,
@@ -595,8 +595,8 @@ int main(int, char **arguments) {
 }
 "#;
 
-/// How many bytes of a vector and of a string the allocator may have written over: while they move to a larger place, the library
-/// frees the old one before it lets go of the pointer, and may be stopped between the two.
+/// How many bytes of a vector and of a string the allocator may have overwritten. When they move to a larger place, the library
+/// frees the old one before it replaces the pointer, and may be stopped between the two.
 const FREED: usize = 32;
 
 /// The bytes of a string as it is shown, with its escapes in octal.
@@ -618,7 +618,7 @@ fn unescaped(shown: &str) -> Vec<u8> {
     bytes
 }
 
-/// Whether what is shown is a value that was, or says that it is none.
+/// Whether the output is a former value, or marked as none.
 fn was_so(expression: &str, shown: &str) -> bool {
     if shown.contains("<changed") || shown.contains("<unavailable>") {
         return true;
@@ -689,8 +689,8 @@ fn changed_values_are_right_or_say_so(directory: &Path, program: &Path) {
         &["-t", "look : numbers, doubles, letters"],
     );
     assert_eq!(printed, ["unharmed"]);
-    // The other thread may have given memory back by the time that it is read. It may also write a place between two readings: a
-    // node of the map in what the vector has freed.
+    // The other thread may have freed memory before it is read. It may also write a place between two readings: a node of the map
+    // in freed memory of the vector.
     assert_clean_but(&directory.join("out.tf"), |fault| {
         is_unreadable(fault) || is_written_in_between(fault)
     });
@@ -752,7 +752,7 @@ fn parts_are_read_and_nothing_is_called() {
         &program,
         &[&types[..], &["-t", specification]].concat(),
     );
-    // Its own call is the only one.
+    // The only call is its own.
     assert_eq!(printed, ["4 1"]);
     let all = frames(directory, &types);
     assert_eq!(all.len(), 1);

@@ -1,4 +1,4 @@
-//! What a printer needs is bytecode of GDB's opcodes alone: stock gdbserver runs it, and collects the same bytes.
+//! A printer's data is collected by bytecode of GDB's opcodes: stock gdbserver runs it, and collects the same bytes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,7 +48,7 @@ int main() {
 
 type Memory = BTreeMap<u64, u8>;
 
-/// What is collected, of the function's arguments.
+/// The collected arguments of the function.
 const COLLECTED: [&str; 3] = ["five", "name", "parts"];
 
 /// The memory of each frame that our own recording has.

@@ -1,4 +1,4 @@
-//! A client that speaks the remote protocol by itself, and the program behind the server as the kernel shows it.
+//! A client of the remote protocol, and the process behind the server as the kernel shows it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long an answer may take before the server is taken to hang: many times what it takes on a busy machine.
+/// How long an answer may take before the server counts as hung: many times what it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Builds a program of `tests/programs` whose addresses are those that it is linked for.
@@ -42,7 +42,7 @@ pub fn address(program: &Path, symbol: &str) -> u64 {
         .expect("a symbol")
 }
 
-/// A server, and what it has said.
+/// A server, and its output.
 pub struct Server {
     pub child: Child,
     pub port: u16,
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// What is left of it when a test fails.
+/// Ends the server when a test fails.
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -169,7 +169,7 @@ impl Client {
     }
 }
 
-/// Memory of a process, as the kernel shows it: with what a server has written into it.
+/// Memory of a process, as the kernel shows it: with the server's changes.
 pub fn memory(process: u32, address: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     std::fs::File::open(format!("/proc/{process}/mem"))?.read_exact_at(&mut bytes, address)?;

@@ -16,7 +16,7 @@ use super::Events;
 use crate::ConvertError;
 use crate::execution::keep;
 
-/// The process that all cpus belong to: an execution trace has none.
+/// The process of all cpus: an execution trace has none.
 const PROCESS: u32 = 1;
 
 /// A time in microseconds; units that are only counted are shown as microseconds.

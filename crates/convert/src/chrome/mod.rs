@@ -62,7 +62,7 @@ impl<W: Write> Events<W> {
         self.put(event)
     }
 
-    /// Ends the object, with data for which no event stands.
+    /// Ends the object, with data that belong to no event.
     ///
     /// # Errors
     /// When the sink refuses.

@@ -66,7 +66,7 @@ fn push(
     Ok(())
 }
 
-/// What is known of the run as a whole, and where each tracepoint is.
+/// Facts about the whole run, and the address of each tracepoint.
 fn push_environment(text: &mut String, file: &TraceFile) -> std::fmt::Result {
     text.push_str("env {\n\ttracer_name = \"tracewire\";\n");
     if let Some(status) = file.description().status() {
@@ -152,7 +152,7 @@ fn push_registers(text: &mut String, file: &TraceFile) -> std::fmt::Result {
     Ok(())
 }
 
-/// What each variable is called: of several of one number the first counts.
+/// The name of each variable: of several with one number the first counts.
 fn variable_names(file: &TraceFile) -> HashMap<VariableNumber, &str> {
     let mut names = HashMap::new();
     for variable in file.description().variables() {
@@ -190,7 +190,7 @@ fn push_event(
     if shape.has_step {
         writeln!(text, "\t\tuint8_t {};", field("stepping"))?;
     }
-    // Kept for what comes last, whatever a variable is called.
+    // Reserved for the last fields, for any name of a variable.
     let (count, memory) = (field("memory_count"), field("memory"));
     let values = (!shape.values.is_empty()).then(|| field("values"));
     for block in &shape.fields {

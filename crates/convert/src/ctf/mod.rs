@@ -1,24 +1,24 @@
 //! Common Trace Format 1.8, as babeltrace2 and Trace Compass read it.
 //!
-//! A trace is a directory: `metadata`, which declares everything in plain TSDL, and a data stream for each cpu
-//! (`cpu_N`), or one (`stream`) for frames that do not tell their cpu. Readers merge the streams by time.
+//! A trace is a directory: `metadata`, which declares everything in plain TSDL, and a data stream for each cpu (`cpu_N`), or one
+//! (`stream`) for frames without a cpu. Readers merge the streams by time.
 //!
-//! - A frame is an event. Its name is `tracepoint_N`. What a frame holds differs from hit to hit, and CTF has no optional
+//! - A frame is an event. Its name is `tracepoint_N`. The contents of a frame differ from hit to hit, and CTF has no optional
 //!   fields, so a tracepoint has one event declaration for each different set of registers and variables in its frames,
 //!   all of the same name.
 //! - Fields: `frame`; `pc`, `thread`, `cpu`, `stepping` where they are known; `registers`; each variable under its name;
 //!   `static_data`; `memory`, a sequence of `address`, `length`, `bytes`; `unknown`, from a block that cannot be read to
 //!   the end. Integers and memory keep the target's byte order, which is that of the whole trace, so a register block
 //!   is copied as it is. A register of more than 64 bits is an array of bytes.
-//! - `values` has what the caller knows of the frame's expressions: integers, floating-point numbers, strings, structures, and a list as `length` and
-//!   `items`. Why a value is missing is a string in its place. What differs in its types from frame to frame makes declarations of its own, too;
-//!   where there are very many, values are strings.
-//! - Names that are no identifiers have `_` in place of other characters; every field name starts with an underscore
-//!   in the metadata, which both readers take off (so that no name is a TSDL keyword).
-//! - The clock counts nanoseconds of `$trace_timestamp`, which are whole microseconds, from 0: babeltrace2 takes a clock
-//!   of any other frequency through a floating-point number, and its times are then wrong by up to 128 ns. A frame that
-//!   does not tell its time has that of the last frame before that did. Events are sorted by time within a stream.
-//! - What a circular buffer let go is given as discarded events before the first one.
+//! - `values` has the caller's values of the frame's expressions: integers, floating-point numbers, strings, structures, and a list
+//!   as `length` and `items`. For a missing value it has the reason, as a string. Values whose types differ from frame to frame
+//!   have separate declarations, too; if there are very many, values are strings.
+//! - Names that are no identifiers have `_` in place of other characters. Every field name starts with an underscore in the
+//!   metadata, which both readers remove (so that no name is a TSDL keyword).
+//! - The clock counts nanoseconds of `$trace_timestamp`, which are whole microseconds, from 0: babeltrace2 converts a clock of any
+//!   other frequency through a floating-point number, and its times are then wrong by up to 128 ns. A frame without a time has that
+//!   of the last frame with one. Events are sorted by time within a stream.
+//! - The frames that a circular buffer dropped are discarded events before the first one.
 
 mod metadata;
 mod packet;
@@ -36,10 +36,10 @@ use packet::PacketWriter;
 use tracewire_expr::Datum;
 use value::ValueType;
 
-/// How many event declarations there may be: as many as an event's number tells apart.
+/// The most event declarations: as many as there are numbers of events.
 const MAX_SHAPES: usize = 1 << 16;
 
-/// How many blocks of one frame may be fields of their own.
+/// The most blocks of one frame with separate fields.
 const MAX_FIELDS: usize = 1024;
 
 /// How many fields all declarations may have together: each is a line of metadata.
@@ -51,7 +51,7 @@ const MAX_TYPED_SHAPES: usize = 1 << 12;
 /// From how many cpus on the numbers are believed to be none, and all frames go into one stream.
 const MAX_CPUS: usize = 1024;
 
-/// What the frames of one event declaration have in common.
+/// The common contents of the frames of one event declaration.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Shape {
     tracepoint: i32,
@@ -60,7 +60,7 @@ struct Shape {
     has_thread: bool,
     has_cpu: bool,
     has_step: bool,
-    /// Those blocks that are fields of their own, in order.
+    /// The blocks with separate fields, in order.
     fields: Vec<Field>,
     /// The values of expressions.
     values: Vec<(String, ValueType)>,
@@ -83,7 +83,7 @@ enum Field {
     Unknown,
 }
 
-/// Streams of frames that tell their cpu have its number in each packet.
+/// Streams of frames with a cpu have its number in each packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum StreamClass {
     WithoutCpu,
@@ -127,7 +127,7 @@ pub fn write<'f, W: Write>(
     let mut payload = Vec::new();
     let discarded = discarded_frames(file);
     let streams = || placed.chunk_by(|one, other| one.cpu == other.cpu);
-    // What a circular buffer let go cannot be distinguished by cpu: it is all in the stream that starts first.
+    // The frames that a circular buffer dropped have no cpu: they count in the stream that starts first.
     let earliest = streams()
         .filter_map(<[Placed]>::first)
         .min_by_key(|place| place.nanoseconds)

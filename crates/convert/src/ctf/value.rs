@@ -7,7 +7,7 @@ use tracewire_model::ByteOrder;
 
 use super::metadata::Names;
 
-/// How many parts a value may have as fields of their own. One with more is a text.
+/// The most parts of a value with separate fields. A value with more is a text.
 const MOST_PARTS: usize = 256;
 
 /// How deep parts may be in each other.
@@ -85,7 +85,7 @@ impl ValueType {
         }
     }
 
-    /// Adds the field's declaration, behind as many tabs as it is deep.
+    /// Adds the field's declaration, indented by its depth in tabs.
     pub(super) fn declare(&self, text: &mut String, name: &str, depth: usize) -> std::fmt::Result {
         let tabs = "\t".repeat(depth);
         match self {

@@ -1,9 +1,9 @@
 //! The text forms.
 //!
-//! What the trace reports before its first instruction comes first. Each instruction comes with its accesses and
-//! register writes after it, so that a form without cpus on these lines has them at the right one. What a form cannot say is said otherwise where it can be: of a register that is written
-//! in part, the whole value; of bytes that are not all known, those that are. What is then left is counted, and so are
-//! modes and sets that QEMU4V has not, in whose place the nearest are written.
+//! The reports before the first instruction come first. Each instruction is followed by its accesses and register writes, so that
+//! they have the right cpu in a form without cpus on these lines. Data that a form cannot represent is written in another way if
+//! possible: a partial write of a register as the whole value, and partly known bytes as the known ones. Other records are counted,
+//! and so are modes and sets that QEMU4V does not have; the nearest ones are written for these.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -65,8 +65,8 @@ impl TextForm {
         }
     }
 
-    /// A register's name as the form has it: QEMU4V's are in lower case, and a bank that is in brackets after a name of
-    /// Tarmac's is part of a name elsewhere.
+    /// A register's name in the form. QEMU4V's are in lower case. A bank in brackets after a name of Tarmac's is part of the name
+    /// in other forms.
     fn register_name(self, name: &str) -> String {
         if self == Self::Tarmac {
             return name.to_owned();
@@ -90,7 +90,7 @@ pub struct Lines<'a> {
     registers: Registers<'a>,
     address_digits: u8,
     line: Vec<u8>,
-    /// Records that have no form: registers or bytes of which nothing is known.
+    /// Records without a form: unknown registers or bytes.
     pub without_form: u64,
     /// Modes that the form has not, each with the one in its place, and how many instructions have it.
     pub other_modes: BTreeMap<(String, &'static str), u64>,
@@ -122,7 +122,7 @@ impl<'a> Lines<'a> {
     /// Writes a range of instructions.
     ///
     /// # Errors
-    /// When the recording's file is damaged, or what is made cannot be written.
+    /// When the recording's file is damaged, or the output cannot be written.
     pub fn write(
         &mut self,
         range: Range<u64>,
@@ -138,7 +138,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// Writes what the trace reports before its first instruction.
+    /// Writes the trace's reports before its first instruction.
     fn write_start(&mut self, out: &mut impl io::Write) -> Result<(), ConvertError> {
         let first = self.recording.instruction(InstructionNumber(0))?;
         let cpu = first.map_or(CpuNumber::default(), |first| first.cpu);
@@ -290,8 +290,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// How many of so many bytes go into one access. QEMU4V has sizes of powers of two, and its own traces of MIPS the parts of
-    /// unaligned words.
+    /// How many of this many bytes go into one access. QEMU4V has sizes of powers of two, and its own traces of MIPS have the parts
+    /// of unaligned words.
     fn piece(&self, bytes: usize) -> usize {
         if self.form != TextForm::Qemu4v || self.recording.format() == Format::Qemu4v {
             return bytes;
@@ -299,7 +299,7 @@ impl<'a> Lines<'a> {
         1 << bytes.ilog2()
     }
 
-    /// Whether attributes mean the same in the trace: `X` is an exclusive access in Tarmac and a privileged one elsewhere.
+    /// Whether attributes mean the same in the trace: `X` is an exclusive access in Tarmac and a privileged one in other forms.
     fn has_same_attributes(&self) -> bool {
         (self.form == TextForm::Tarmac) == (self.recording.format() == Format::Tarmac)
     }
@@ -376,7 +376,7 @@ fn tarmac(out: &mut Vec<u8>, record: &Record<'_>) {
             qemu4v::write_record(out, record, 0);
         }
     }
-    // The time and the scale stay; after them QEMU4V has a bare cpu number, or none.
+    // The time and the scale are kept; after them QEMU4V has a bare cpu number, or none.
     let line = out.split_off(start);
     let mut words = line.splitn(3, |byte| *byte == b' ');
     let (_, _, rest) = (words.next(), words.next(), words.next().unwrap_or_default());

@@ -1,11 +1,11 @@
-//! GDB's trace file: each instruction a frame, with the registers before it and the memory that it accesses.
+//! GDB's trace file: each instruction is a frame, with the registers before it and the memory that it accesses.
 //!
-//! The smallest set of registers is taken that has all that the trace writes. What the trace has not given yet is zero in
-//! the register block, and the frame says that it is not known ([`FrameEncoder::unknown_registers`]); GDB does not look
-//! there, and the caller may say so ([`Written::unknown`]).
+//! The smallest set of registers that has all of the trace's is used. A register without a value so far is zero in the register
+//! block, and the frame marks it as unknown ([`FrameEncoder::unknown_registers`]). GDB ignores the mark, so the caller may warn
+//! ([`Written::unknown`]).
 //!
-//! The tracepoint is at the first instruction, and the others are its steps: a frame elsewhere than at its tracepoint is of
-//! a step of `while-stepping`, to GDB and to us.
+//! The tracepoint is at the first instruction, and the others are its steps: a frame at another address than its tracepoint is a
+//! step of `while-stepping`, to GDB and to us.
 
 use std::ops::Range;
 use std::path::Path;
@@ -26,7 +26,7 @@ use tracewire_tracefile::{
 use super::each;
 use crate::ConvertError;
 
-/// What was written.
+/// The results of writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Written {
     /// How many frames.
@@ -39,7 +39,7 @@ const TRACEPOINT: TracepointNumber = TracepointNumber(1);
 const TIMESTAMP: VariableNumber = VariableNumber(1);
 const CPU: VariableNumber = VariableNumber(2);
 
-/// A time as `$trace_timestamp`: microseconds where the trace has a unit of time, else its own count.
+/// A time as `$trace_timestamp`: microseconds if the trace has a unit of time, else its own count.
 fn timestamp(time: Time) -> i64 {
     let divisor = 10u64.saturating_pow(u32::from(time.decimals));
     let ticks = time.ticks;
@@ -244,7 +244,7 @@ impl Places {
         }
     }
 
-    /// Makes a block; says whether everything that the trace ever writes is known.
+    /// Makes a block. Returns whether every register that the trace ever writes is known.
     fn fill(
         &self,
         (block, known): (&mut [u8], &mut [bool]),

@@ -1,8 +1,8 @@
 //! Value change dumps: program counter, registers and accesses of each cpu as signals.
 //!
-//! Each instruction is a step of its own, for simulators give many instructions one time; on the trace's own time
-//! axis those of one time follow one another in smaller steps. In a step, registers have the values that the
-//! instruction left. What it did not access is `z`, what the trace has not given is `x`.
+//! Each instruction is a separate step, because simulators give many instructions the same time; on the trace's own time axis those
+//! of one time follow one another in smaller steps. In a step, registers have the values that the instruction left. `z` is a signal
+//! that it did not access, `x` is an unknown value.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,7 +19,7 @@ use vcd::{IdCode, SimulationCommand, TimescaleUnit, Value, VarType, Writer};
 use super::each;
 use crate::ConvertError;
 
-/// What a dump's time axis is.
+/// The time axis of a dump.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TimeAxis {
     /// Instructions: the first is at 0, the next at 1.
@@ -39,7 +39,7 @@ const fn exponent(scale: Scale) -> i32 {
     }
 }
 
-/// What the signals of a recording have to hold.
+/// The sizes of a recording's signals.
 struct Sizes {
     /// The bits of each register.
     registers: Vec<u32>,
@@ -56,7 +56,7 @@ impl Sizes {
         range: Range<u64>,
     ) -> Result<Self, ReadError> {
         let names = recording.register_names();
-        // Of a register that GDB does not know the trace says how wide it is.
+        // The trace has the width of a register that GDB does not have.
         let mut registers: Vec<u32> = (names.iter())
             .map(|name| {
                 let parts = machine.and_then(|machine| machine.locate(name.as_bytes()));
@@ -400,7 +400,7 @@ fn signals(
     })
 }
 
-/// Lets go of the signals of an access.
+/// Releases the signals of an access.
 fn release(out: &mut Writer<impl io::Write>, channel: &Channel) -> io::Result<()> {
     for id in [channel.address, channel.size, channel.data] {
         out.change_vector(id, [Value::Z])?;

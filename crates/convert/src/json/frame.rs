@@ -1,4 +1,4 @@
-//! A frame's line, put into the form of the file while it is read: nothing is kept of what it holds but its bytes.
+//! A frame's line, written in the form of the file while it is read: only its bytes are kept.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ struct WholeFrame<'a, 'f>(&'a mut FrameBytes<'f>);
 struct Blocks<'a, 'f>(&'a mut FrameBytes<'f>);
 /// The object of one block.
 struct OneBlock<'a, 'f>(&'a mut FrameBytes<'f>);
-/// What a register block holds: a string of bytes or an object of registers.
+/// The contents of a register block: a string of bytes or an object of registers.
 struct Registers<'a, 'f>(&'a mut FrameBytes<'f>);
 
 impl<'l> DeserializeSeed<'l> for WholeFrame<'_, '_> {
@@ -217,7 +217,7 @@ impl<'l> Visitor<'l> for Registers<'_, '_> {
         let mut by_name: Option<HashMap<&str, usize>> = None;
         let mut next = 0;
         while let Some(Text(name)) = map.next_key()? {
-            // They are in the layout's order unless someone has written them by hand.
+            // They are in the layout's order unless they were written by hand.
             let index = match registers.get(next) {
                 Some(register) if register.name == name => Some(next),
                 _ => {
@@ -262,7 +262,7 @@ fn expected(register: &tracewire_arch::Register) -> String {
 }
 
 impl FrameBytes<'_> {
-    /// Looks whether so many bytes may still come.
+    /// Checks whether there is space for this many bytes.
     fn need_room(&self, size: usize) -> Result<(), String> {
         if self.bytes.len() - self.start + size > MAX_FRAME {
             return Err(format!("expected a frame of at most {MAX_FRAME} bytes"));

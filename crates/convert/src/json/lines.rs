@@ -1,4 +1,4 @@
-//! What a line of the description says, as JSON.
+//! The meaning of a description line, as JSON.
 
 use serde_json::{Map, Value, json};
 use tracewire_model::{
@@ -9,11 +9,11 @@ use tracewire_tracefile::{Line, Module};
 
 use crate::hex;
 
-/// The longest line that is given what it says of, in bytes. Nobody writes longer ones; their masks and actions would take
+/// The longest line whose meaning is written, in bytes. Real lines are shorter; the masks and actions of longer ones would take
 /// hundreds of times their size.
 const MAX_VIEWED: usize = 1 << 16;
 
-/// The line's object: its text, and what it says where it follows its grammar and is not longer than 64 KiB.
+/// The line's object: its text, and its meaning if it follows its grammar and is not longer than 64 KiB.
 pub(super) fn describe(line: Line<'_>) -> Value {
     let mut object = Map::new();
     object.insert("kind".to_owned(), "line".into());
@@ -42,7 +42,7 @@ fn view(line: &[u8]) -> Option<(&'static str, Value)> {
     })
 }
 
-/// Leaves out what is null.
+/// Leaves out null values.
 fn object(fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     fields
         .into_iter()

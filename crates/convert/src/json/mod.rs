@@ -25,14 +25,14 @@ const MAX_FRAME: usize = 64 << 20;
 /// In larger frames neither registers nor variables are named, which takes less room.
 const MAX_NAMED: usize = 1 << 20;
 
-/// The longest line that is read, in bytes: what the largest frame that is written can take. No block takes more than 17
-/// characters for each of its bytes, as one of no registers does: `{"registers":""},`.
+/// The longest line that is read, in bytes: the size of the largest frame that is written. No block takes more than 17 characters
+/// for each of its bytes, as one of no registers does: `{"registers":""},`.
 const MAX_LINE: u64 = 18 * MAX_FRAME as u64;
 
-/// What is said of a string that should be bytes.
+/// The error for a string that should be bytes.
 const NO_BYTES: &str = "expected bytes of two hexadecimal digits each";
 
-/// What is wrong with a line, without the line's number, which is always 1.
+/// The error of a line, without the line's number, which is always 1.
 fn problem(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
@@ -42,8 +42,8 @@ fn problem(error: &serde_json::Error) -> String {
     }
 }
 
-/// The layout in which register blocks are given by name: that of the description's own XML, as long as no name
-/// stands twice or is longer than a name.
+/// The layout in which register blocks are written by name: that of the description's own XML, unless a name occurs twice or is too
+/// long.
 fn named_registers(description: &Description) -> Option<RegisterLayout> {
     let layout = RegisterLayout::parse(description.target_xml()?).ok()?;
     let mut names = HashSet::new();

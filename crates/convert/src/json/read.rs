@@ -11,7 +11,7 @@ use super::{MAX_LINE, NO_BYTES, frame, named_registers, problem};
 use crate::error::ConvertError;
 use crate::hex;
 
-/// What kinds of lines there are.
+/// The kinds of lines.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
@@ -22,13 +22,13 @@ enum Kind {
 }
 
 impl Kind {
-    /// The kind of a line, wherever it is in it; it says what else there must be.
+    /// The kind of a line, anywhere in it; it decides the other fields.
     fn of(line: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct OfKind {
             kind: Kind,
         }
-        // What is long has its kind first, as we write it, and need not be gone over for that.
+        // A long line has its kind first, as we write it, and need not be parsed for that.
         if line.starts_with(br#"{"kind":"frame","#) {
             return Ok(Self::Frame);
         }
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// What is read of a line. Names that are not here are views and left alone.
+/// The fields that are read of a line. Others are views and ignored.
 fn whole<'l, T: Deserialize<'l>>(line: &'l [u8]) -> Result<T, String> {
     serde_json::from_slice(line).map_err(|error| problem(&error))
 }
@@ -68,7 +68,7 @@ const fn yes() -> bool {
 /// Makes the trace file again from its JSON lines. One frame at a time is in memory.
 ///
 /// # Errors
-/// When a line is none of ours, with its number; when the source cannot be read or the sink refuses.
+/// When a line is in another form, with its number; when the source cannot be read or the sink refuses.
 pub fn read(source: &mut impl BufRead, out: &mut impl Write) -> Result<(), ConvertError> {
     let mut reader = Reader {
         stage: Stage::Start,
@@ -123,7 +123,7 @@ enum Stage {
 
 struct Reader {
     stage: Stage,
-    /// Header and description, until they are handed out.
+    /// Header and description, until they are returned.
     description: Vec<u8>,
     frame: Vec<u8>,
 }
@@ -213,7 +213,7 @@ impl Reader {
         }
     }
 
-    /// What is still to be written when there are no more lines.
+    /// The rest of the output when there are no more lines.
     fn end(&mut self) -> Result<&[u8], String> {
         self.frame.clear();
         match self.stage {

@@ -85,7 +85,7 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
     Ok(out.flush()?)
 }
 
-/// What is after the last complete frame.
+/// The part after the last complete frame.
 fn rest(file: &TraceFile) -> &[u8] {
     let (Ending::Marker { offset, .. } | Ending::Missing { offset } | Ending::Cut { offset, .. }) =
         file.ending()
@@ -98,7 +98,7 @@ fn rest(file: &TraceFile) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// What is called how, quoted for JSON.
+/// Names, quoted for JSON.
 struct Names {
     /// How large a block must be, and what its registers are.
     registers: Option<(u32, RegisterMembers)>,

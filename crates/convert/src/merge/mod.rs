@@ -3,17 +3,16 @@
 //! The files must be of one machine: the same byte order, the same register blocks. Tracepoints and trace state variables
 //! keep their numbers where they can:
 //!
-//! - A tracepoint that is defined alike in several files, at all its addresses, is one tracepoint; its hits in different
-//!   runs are added up. One whose number another has already gets the next number that no file uses.
-//! - A variable is known by its name, so one of the same name is the same variable, with the initial value of the first
-//!   file that has it. One whose number another name has already gets another number, in the definitions, in
-//!   every expression and in the frames.
+//! - A tracepoint with the same definition in several files, at all its addresses, is one tracepoint; its hits in different runs
+//!   are added up. One whose number is already used gets the next number that no file uses.
+//! - A variable is identified by its name, so one of the same name is the same variable, with the initial value of the first file
+//!   that has it. One whose number is already used by another name gets another number, in the definitions, in every expression and
+//!   in the frames.
 //!
-//! Frames come in the order of time, each file's own in their order. A frame that does not tell its time goes with the
-//! last one before it in its file that did; files that tell no time at all come one after the other.
+//! Frames are in the order of time, each file's own in their order. A frame without a time follows the last one before it in its
+//! file with a time; files without any time are appended one after the other.
 //!
-//! Files that tell the same start and the same stop, and the same of every tracepoint, are parts of one run: what they count
-//! of it is not added up.
+//! Files with the same start and stop, and the same usage of every tracepoint, are parts of one run: their counts are not added up.
 
 mod number;
 mod run;

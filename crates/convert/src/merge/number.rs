@@ -18,7 +18,7 @@ const MAX_VARIABLE: i32 = u16::MAX as i32;
 pub(super) struct Numbering {
     tracepoints: Vec<Tracepoint>,
     variables: Vec<VariableDefinition>,
-    /// Where the places of each tracepoint stand among the tracepoints.
+    /// The indices of each tracepoint's locations among the tracepoints.
     places: HashMap<TracepointNumber, Vec<usize>>,
     variable_names: HashMap<String, VariableNumber>,
     /// By file and the number it had there.
@@ -29,7 +29,7 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    /// Gives every definition of every file its number. The first file of each run says what its tracepoints did.
+    /// Numbers every definition of every file. The first file of each run has the usage of its tracepoints.
     pub(super) fn new(files: &[TraceFile], runs: &[Vec<usize>]) -> Result<Self, ConvertError> {
         let mut numbering = Self::default();
         for (index, file) in files.iter().enumerate() {
@@ -37,7 +37,7 @@ impl Numbering {
                 numbering.add_variable(index, variable)?;
             }
         }
-        // Numbers that other files define are not given away, so that these can keep theirs.
+        // Numbers that other files define are reserved, so that these can keep theirs.
         let defined: BTreeSet<_> = files
             .iter()
             .flat_map(|file| file.description().tracepoints())
@@ -101,7 +101,7 @@ impl Numbering {
         Ok(new)
     }
 
-    /// The number itself if nobody has it, else the next that is neither used nor reserved.
+    /// The number itself if it is free, else the next that is neither used nor reserved.
     fn free_tracepoint(
         &self,
         wanted: TracepointNumber,
@@ -276,7 +276,7 @@ impl Numbering {
         Ok(definition)
     }
 
-    /// Numbers have the same width wherever they stand, so no jump goes elsewhere. What does not decode stays as it is.
+    /// Numbers always have the same width, so jumps stay valid. Code that does not decode is unchanged.
     fn renumber_expression(
         &mut self,
         file: usize,

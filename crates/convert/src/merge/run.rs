@@ -2,8 +2,8 @@
 
 use tracewire_tracefile::TraceFile;
 
-/// The files of each run, by their places among all of them: files that tell the same start and the same stop of their
-/// run, and the same of every tracepoint and variable. What they count of the run is then the whole of it.
+/// The files of each run, by their indices: files with the same start and stop of their run, and the same of every tracepoint and
+/// variable. Their counts are those of the whole run.
 pub(super) fn runs(files: &[TraceFile]) -> Vec<Vec<usize>> {
     let mut runs: Vec<Vec<usize>> = Vec::new();
     for (place, file) in files.iter().enumerate() {

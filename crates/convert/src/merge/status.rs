@@ -1,4 +1,4 @@
-//! How several runs stood, told as one.
+//! Merges the status of several runs.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use tracewire_tracefile::TraceFile;
 use super::number::Numbering;
 use crate::part::frames_size;
 
-/// Frames are counted again; the created ones and the buffers of different runs are added up; it is running or circular if
-/// one is; the start is the first, the stop the last, with the reason of the run that stopped last; texts that differ stand
-/// beside each other. None when no file has a status.
+/// Frames are counted again; the created ones and the buffers of different runs are added up; it is running or circular if one is.
+/// The start is the first, the stop is the last, with the reason of the run that stopped last; different texts are joined. `None`
+/// when no file has a status.
 pub(super) fn merge(
     files: &[TraceFile],
     runs: &[Vec<usize>],
@@ -74,7 +74,7 @@ fn told(file: &TraceFile) -> Option<&StatusFields> {
     Some(&file.description().status()?.fields)
 }
 
-/// What one run is told to have made and taken, in all its parts together.
+/// The counts of one run in all its parts.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     created: Option<u64>,
@@ -92,7 +92,7 @@ impl Counts {
                 continue;
             };
             counts.created = counts.created.max(fields.frames_created);
-            // What the other parts hold is free in a part's own count.
+            // The frames of the other parts count as free in a part's own count.
             counts.free = match counts.free {
                 Some(free) => Some(free.saturating_sub(frames_size(part))),
                 None => fields.buffer_free,

@@ -1,4 +1,4 @@
-//! Trace files to try things on.
+//! Trace files for tests.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ pub fn variable(number: i32, name: &str, builtin: bool) -> VariableDefinition {
     }
 }
 
-/// The variables that tell when and where a frame was made: 1, 2 and 3.
+/// The variables for the time, thread and cpu of a frame: 1, 2 and 3.
 pub fn clock() -> Vec<VariableDefinition> {
     vec![
         variable(1, "trace_timestamp", true),
@@ -145,7 +145,7 @@ pub fn read(bytes: &[u8]) -> TraceFile {
     TraceFile::from_bytes(bytes.to_vec()).expect("a trace file")
 }
 
-/// What a program prints on both of its outputs.
+/// A program's output on both streams.
 pub fn run(command: &mut Command) -> String {
     let output = command
         .output()

@@ -7,7 +7,7 @@ use super::{DebugInformation, Die, Entry, flag};
 /// How deep entries may nest.
 const DEEPEST: usize = 512;
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BlockKind {
     Function,
@@ -17,7 +17,7 @@ pub(crate) enum BlockKind {
     Lexical,
 }
 
-/// A piece of code with names of its own; addresses are link-time ones.
+/// A piece of code with a scope of names; addresses are link-time ones.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) kind: BlockKind,
@@ -79,7 +79,7 @@ pub(crate) struct BlockTree {
 enum Context {
     /// Outside functions.
     Outside,
-    /// In a function that has no code of its own.
+    /// In a function without code.
     Abstract,
     /// In this block.
     Block(usize),
@@ -170,14 +170,14 @@ impl BlockTree {
                     || entry.has_attr(constants::DW_AT_ranges);
                 let ranges = debug.ranges(unit, entry);
                 if ranges.is_empty() {
-                    // Braces without code of their own are as if they were not there.
+                    // Braces without code are ignored.
                     return if has_code || entry.tag() == constants::DW_TAG_inlined_subroutine {
                         Context::Abstract
                     } else {
                         context
                     };
                 }
-                // An inlined copy whose call is nowhere is braces.
+                // An inlined copy without a call site is treated as braces.
                 let inlined = entry.tag() == constants::DW_TAG_inlined_subroutine
                     && entry.has_attr(constants::DW_AT_call_line)
                     && entry.has_attr(constants::DW_AT_call_file);

@@ -1,8 +1,8 @@
 //! The descriptors of types behind interfaces: Go's type descriptors, and the tables of methods of Rust's trait objects.
 //!
-//! A value of an interface has the address of a descriptor in it. Go's compiler notes in the entry of each type where its
-//! descriptor is (`DW_AT_go_runtime_type`: how far from `runtime.types`). Rust's describes each table as a variable `<T as Trait>::{vtable}`, whose type names
-//! `T` (`DW_AT_containing_type`).
+//! A value of an interface contains the address of a descriptor. Go's compiler notes in the entry of each type where its descriptor
+//! is (`DW_AT_go_runtime_type`: its distance from `runtime.types`). Rust's compiler describes each table as a variable `<T as
+//! Trait>::{vtable}`, whose type names `T` (`DW_AT_containing_type`).
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ const DW_AT_GO_RUNTIME_TYPE: constants::DwAt = constants::DwAt(0x2904);
 const TABLE: &str = "::{vtable}";
 /// How many descriptors of a module are known at most.
 const MOST_DESCRIPTORS: usize = 1 << 20;
-/// What is in an empty interface of Go more often than not, besides the program's own types.
+/// The most frequent types in an empty interface of Go, besides the program's own types.
 const ANY_OF_GO: &[&str] = &[
     "string",
     "[]string",
@@ -111,7 +111,7 @@ impl Descriptors {
             found.extend(of_program);
             return found;
         }
-        // Go's linker names the table of each pair that may meet: `go.itab.*errors.errorString,error`.
+        // Go's linker names the table of each pair of types that may occur: `go.itab.*errors.errorString,error`.
         let pairs = symbols.iter().filter_map(|symbol| {
             let pair = (symbol.name.strip_prefix("go.itab."))
                 .or_else(|| symbol.name.strip_prefix("go:itab."))?;

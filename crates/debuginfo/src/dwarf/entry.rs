@@ -114,14 +114,14 @@ impl DebugInformation {
             })
     }
 
-    /// An attribute of an entry, or of the entry it completes (`DW_AT_abstract_origin`,
-    /// `DW_AT_specification`), with the unit that the value belongs to.
+    /// An attribute of an entry, or of the entry it completes (`DW_AT_abstract_origin`, `DW_AT_specification`), with the unit of
+    /// the value.
     pub(crate) fn attribute(&self, die: Die, name: constants::DwAt) -> Option<(usize, Value)> {
         let entry = self.entry(die)?;
         self.attribute_of(die.unit, &entry, name)
     }
 
-    /// As [`attribute`](Self::attribute), of an entry at hand.
+    /// As [`attribute`](Self::attribute), for an entry that is already read.
     pub(crate) fn attribute_of(
         &self,
         unit: usize,
@@ -151,7 +151,7 @@ impl DebugInformation {
         self.reference(unit, &value)
     }
 
-    /// The name of an entry, its own or that of the entry it completes.
+    /// The name of an entry, or of the entry it completes.
     pub(crate) fn name(&self, unit: usize, entry: &Entry) -> Option<String> {
         let (unit, value) = self.attribute_of(unit, entry, constants::DW_AT_name)?;
         self.string(unit, value)
@@ -165,13 +165,13 @@ impl DebugInformation {
         self.string(unit, value)
     }
 
-    /// The type that an entry has, its own or that of the entry it completes.
+    /// The type of an entry, or of the entry it completes.
     pub(crate) fn type_of(&self, unit: usize, entry: &Entry) -> Option<Die> {
         let (unit, value) = self.attribute_of(unit, entry, constants::DW_AT_type)?;
         self.reference(unit, &value)
     }
 
-    /// Whether an entry has a type at all, also one that is nowhere to be read.
+    /// Whether an entry has a type, also one that cannot be read.
     pub(crate) fn has_type(&self, unit: usize, entry: &Entry) -> bool {
         self.attribute_of(unit, entry, constants::DW_AT_type)
             .is_some()

@@ -53,7 +53,7 @@ pub(crate) struct LinePlace {
 }
 
 impl LineTable {
-    /// Runs the line program of a unit; what comes after damage is left out.
+    /// Runs the line program of a unit; lines after damage are left out.
     pub(crate) fn read(debug: &DebugInformation, number: usize) -> Self {
         let Some(unit) = debug.unit(number) else {
             return Self::default();
@@ -243,7 +243,7 @@ impl Builder {
 
     fn finish(mut self) -> LineTable {
         for file in &mut self.table.files {
-            // Stable: of several lines at one address the order tells caller from inlined callee.
+            // Stable: the order of several lines at one address distinguishes the caller from the inlined callee.
             file.entries
                 .sort_by_key(|entry| (entry.address, entry.line != 0));
         }
@@ -437,7 +437,7 @@ fn join(directory: Option<&str>, name: &str) -> String {
     }
 }
 
-/// Whether a file asked for is this one: the whole path, or its last parts.
+/// Whether a requested file is this one: by the whole path, or its last parts.
 pub(crate) fn names_file(path: &str, wanted: &str) -> bool {
     let wanted = wanted.strip_prefix("./").unwrap_or(wanted);
     match path.strip_suffix(wanted) {

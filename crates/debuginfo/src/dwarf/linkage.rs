@@ -27,8 +27,8 @@ impl LinkageNames {
 }
 
 impl DebugInformation {
-    /// The functions whose name for the linker, their own or that of the entry that they complete, is this one; in the order of the
-    /// file. All functions are read the first time.
+    /// The functions with this linkage name, their own or that of the entry that they complete; in the order of the file. All
+    /// functions are read the first time.
     pub(crate) fn functions_linked_as(&self, wanted: &str) -> Vec<Name> {
         let known = self.linkage_names.get_or_init(|| LinkageNames::read(self));
         let key = hash(wanted);

@@ -12,12 +12,12 @@ use crate::types::read::constant;
 /// The most ranges that are looked at of one location list.
 const MOST_RANGES: usize = 4096;
 
-/// What is needed to find a variable.
+/// The data needed to find a variable.
 pub(crate) struct Finder<'a> {
     pub(crate) module: &'a Module,
     /// The size of the variable's type.
     pub(crate) size: Option<u64>,
-    /// The link-time pc; none for a variable asked for from nowhere.
+    /// The link-time pc; `None` for a variable that is looked up without a place.
     pub(crate) pc: Option<u64>,
     /// Whether the pc is the entry of its function.
     pub(crate) at_entry: bool,
@@ -40,7 +40,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The expression of an attribute: its own, or the one of its list that holds at the pc.
+    /// The expression of an attribute: its own, or the one in its list for the pc.
     pub(crate) fn expression(
         &self,
         debug: &DebugInformation,
@@ -154,7 +154,7 @@ impl Finder<'_> {
         Ok(None)
     }
 
-    /// Tells places that are the same for the whole run from the rest.
+    /// Distinguishes places that are fixed for the whole run from the rest.
     fn classify(&self, expression: LocationExpression) -> VariableLocation {
         let operations = match expression.operations() {
             Ok(operations) => operations,
@@ -173,7 +173,7 @@ impl Finder<'_> {
             (Some(Operation::UnsignedConstant { value }), Some(Operation::TLS), None) => {
                 VariableLocation::ThreadLocal(thread_local_offset(self.module, *value))
             }
-            // Some linkers' tables hold the offset as an address, which the bias does not belong to.
+            // Some linkers' tables have the offset as an address, to which the bias was added.
             (Some(Operation::Address { address }), Some(Operation::TLS), None) => {
                 let offset = address.wrapping_sub(self.module.info.bias);
                 VariableLocation::ThreadLocal(thread_local_offset(self.module, offset))
@@ -241,7 +241,7 @@ impl Finder<'_> {
     }
 }
 
-/// Where a thread-local variable is that stands `offset` into its module's thread-local segment.
+/// The place of a thread-local variable at `offset` in its module's thread-local segment.
 ///
 /// The first module is the program: its block ends at the thread pointer, rounded up to the segment's alignment
 /// (the second variant of the ELF thread-local storage ABI, which x86 uses).

@@ -74,7 +74,7 @@ struct Units {
 enum Source {
     Module,
     Supplementary,
-    /// The file of a split unit, of which this is a type unit.
+    /// A type unit in the file of a split unit.
     Split(Arc<Dwarf<Reader>>),
 }
 
@@ -82,7 +82,7 @@ enum Source {
 struct UnitSlot {
     header: gimli::UnitHeader<Reader>,
     source: Source,
-    /// For a skeleton: the unit in a file of its own that it refers to.
+    /// For a skeleton: the unit in another file that it refers to.
     split: Option<SplitUnit>,
     unit: OnceLock<Option<Box<Unit>>>,
     facts: OnceLock<Arc<UnitFacts>>,
@@ -91,7 +91,7 @@ struct UnitSlot {
     lines: OnceLock<Arc<LineTable>>,
 }
 
-/// What a unit's root entry says of the whole.
+/// Facts from a unit's root entry.
 #[derive(Debug)]
 pub(crate) struct UnitFacts {
     pub(crate) language: Language,

@@ -49,7 +49,7 @@ fn is_operator(name: &str, index: usize) -> bool {
             .is_some_and(word)
 }
 
-/// How long the operator is that stands at the start.
+/// The length of the operator at the start.
 fn operator_length(text: &str) -> usize {
     const OPERATORS: [&str; 15] = [
         "()", "[]", "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "<", ">", "&&", "||",
@@ -173,7 +173,7 @@ pub(crate) fn squeezed(text: &str) -> String {
     squeezed
 }
 
-/// How a name asked for is compared with the qualified names of the program.
+/// A requested name, for comparison with the qualified names of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     components: Vec<String>,
@@ -206,7 +206,7 @@ impl Pattern {
         self.components.last().map_or("", |last| plain(last))
     }
 
-    /// The parameters asked for, squeezed; empty if none were.
+    /// The requested parameters, squeezed; empty without any.
     pub(crate) fn parameters(&self) -> &str {
         &self.parameters
     }
@@ -216,7 +216,7 @@ impl Pattern {
         self.components.len()
     }
 
-    /// Whether it names nothing but one plain word.
+    /// Whether it is a single plain word.
     pub(crate) fn is_word(&self) -> bool {
         self.components.len() == 1
     }
@@ -273,7 +273,7 @@ impl Pattern {
         ends || self.matches_with_type(&parts)
     }
 
-    /// As [`matches`](Self::matches), of the path of the type in place of what it implements.
+    /// As [`matches`](Self::matches), with the path of the type instead of the trait that it implements.
     fn matches_with_type(&self, parts: &[&str]) -> bool {
         path_of(parts).is_some_and(|path| self.matches(&path))
     }
@@ -320,7 +320,7 @@ fn path_of(parts: &[&str]) -> Option<String> {
 /// How deep types nest in the readable name of a Rust function that are looked at.
 const DEEPEST_TYPE: usize = 16;
 
-/// Whether a component is the one wanted, which is squeezed. Template arguments are compared only where it has them.
+/// Whether a component matches `wanted`, which is squeezed. Template arguments are compared only if `wanted` has them.
 fn agrees(part: &str, wanted: &str) -> bool {
     let part = squeezed(without_parameters(part));
     plain(&part) == plain(wanted)
@@ -328,7 +328,7 @@ fn agrees(part: &str, wanted: &str) -> bool {
             || template_arguments(&part) == template_arguments(wanted))
 }
 
-/// `TYPE` and `TRAIT` of a component `<TYPE as TRAIT>` or `<TYPE>`. Of a reference, what it refers to.
+/// `TYPE` and `TRAIT` of a component `<TYPE as TRAIT>` or `<TYPE>`. For a reference, its target.
 fn type_and_trait(component: &str) -> Option<(&str, Option<&str>)> {
     let inner = component.strip_prefix('<')?;
     if plain_length(component) != component.len() {
@@ -389,7 +389,7 @@ pub(crate) fn without_return_type(name: &str) -> &str {
                 return name.get(start..).unwrap_or(name);
             }
             '(' if rest.starts_with(ANONYMOUS) => named = index + ANONYMOUS.len(),
-            // What returns a reference to an array has its name in the midst of that: `int (&f(char)) [6]`.
+            // A function that returns a reference to an array has its name in the middle of it: `int (&f(char)) [6]`.
             '(' if depth == 0
                 && before == ' '
                 && (rest.starts_with("(&") || rest.starts_with("(*")) =>
@@ -416,7 +416,7 @@ pub(crate) fn without_return_type(name: &str) -> &str {
     name
 }
 
-/// The words before the name of a function that a thunk goes to, or that is a copy for transactions.
+/// The words before the name of a thunk's function, or of a copy for transactions.
 const THUNKS: [&str; 5] = [
     "non-virtual thunk to ",
     "virtual thunk to ",

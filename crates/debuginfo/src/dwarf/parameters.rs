@@ -4,7 +4,7 @@
 use super::name::squeezed;
 use crate::types::base::canonical_c_name;
 
-/// How deep types nest in a text. What is deeper is compared as it is written.
+/// The deepest nesting of types in a text. Deeper types are compared as text.
 const DEEPEST: usize = 32;
 
 /// The inline namespaces of the C++ libraries, which sources do not name.
@@ -23,16 +23,16 @@ const OF_CHARACTERS: [&str; 9] = [
     "streambuf",
 ];
 
-/// What a name stands for: the type of a typedef, the whole name of a class. `None` for any other name.
+/// The expansion of a name: the type of a typedef, the whole name of a class. `None` for any other name.
 pub(crate) type Expand<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// For where no debug information says what names stand for.
+/// Without debug information names have no expansion.
 pub(crate) fn no_names(_: &str) -> Option<String> {
     None
 }
 
-/// Whether two lists of parameters are the same types. What follows them (`const`) is part of them. In `wanted` names are
-/// expanded, and the last arguments of a template may be left out.
+/// Whether two lists of parameters are the same types. Suffixes (`const`) are part of them. In `wanted` names are expanded, and the
+/// last arguments of a template may be left out.
 pub(crate) fn same_parameters(own: &str, wanted: &str, expand: &Expand<'_>) -> bool {
     let (Some(own), Some(wanted)) = (list(own, &no_names), list(wanted, &no_names)) else {
         return false;
@@ -248,8 +248,8 @@ fn short_name(name: &str) -> String {
     }
 }
 
-/// A squeezed name with the short names of the library's streams and strings wherever it has the long ones: one demangler prints the
-/// long ones where the other prints the short ones.
+/// A squeezed name with the short names of the library's streams and strings instead of the long ones: demanglers differ in which
+/// they print.
 pub(crate) fn library_names(squeezed_name: &str) -> String {
     let mut name = squeezed_name.to_owned();
     for stream in ["istream", "ostream", "iostream"] {

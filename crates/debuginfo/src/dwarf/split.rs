@@ -1,5 +1,5 @@
-//! Split DWARF: units whose entries are in files of their own (`.dwo`), or those of a whole program in one file (`.dwp`).
-//! What is left of such a unit in the module is a skeleton, which has the addresses and the line table.
+//! Split DWARF: units whose entries are in separate files (`.dwo`), or those of a whole program in one file (`.dwp`). The module
+//! has only a skeleton of such a unit, with the addresses and the line table.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl<'a> SplitReader<'a> {
     pub(super) fn split(&mut self, header: &UnitHeader<Reader>) -> Option<SplitUnit> {
         let may_be = match header.type_() {
             UnitType::Skeleton(_) => true,
-            // Before DWARF 5 an attribute says so; its addresses are in a section of their own.
+            // Before DWARF 5 an attribute marks it; its addresses are in a separate section.
             UnitType::Compilation => {
                 header.version() < 5 && !gimli::Section::reader(&self.parent.debug_addr).is_empty()
             }

@@ -19,7 +19,7 @@ use crate::types::{Type, Types};
 
 const VARIABLES: &[NameKind] = &[NameKind::Variable, NameKind::Enumerator];
 
-/// A name of some module that fits what was asked for.
+/// A matching name of a module.
 pub(crate) struct Candidate<'a> {
     module: &'a Module,
     name: Name,
@@ -32,9 +32,9 @@ pub(crate) struct Lookup<'a> {
     modules: &'a Modules,
     /// Where the names are seen from.
     scope: Option<Scope>,
-    /// Its place, once it was asked for.
+    /// Its place, once it is computed.
     place: OnceCell<Option<CodePlace<'a>>>,
-    /// What is around it, once that was asked for.
+    /// The scopes around it, once they are computed.
     around: OnceCell<Vec<String>>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Lookup<'a> {
         self.around.get_or_init(found)
     }
 
-    /// The pattern of a name, Rust's `crate`, `self` and `super` replaced by what they stand for.
+    /// The pattern of a name, with Rust's `crate`, `self` and `super` expanded.
     fn pattern(&self, name: &str) -> Pattern {
         let scope = self.around();
         let parts = components(name);

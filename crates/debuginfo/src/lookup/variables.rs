@@ -41,7 +41,7 @@ impl Lookup<'_> {
             .or_else(|| self.find_in_frame(self.scope?.pc, name))
             .or_else(|| self.find_static_of_function(name))
             .or_else(|| self.find_elf_variable(&pattern))
-            // Declared, and nowhere to be found.
+            // Declared, and defined nowhere.
             .or_else(|| {
                 let candidate = candidates.first()?;
                 UnitVariables::new(self.types, candidate.module).at(

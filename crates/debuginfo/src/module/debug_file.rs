@@ -1,4 +1,4 @@
-//! Debug information that is kept in a file of its own.
+//! Debug information in a separate file.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ pub(crate) fn missing_supplementary(
     supplementary(image, others).is_none().then_some(name)
 }
 
-/// The file that `.gnu_debugaltlink` names (dwz's shared parts), if its build id is the one asked for.
+/// The file that `.gnu_debugaltlink` names (dwz's shared parts), if it has the right build id.
 pub(crate) fn supplementary(image: &Image, others: Option<&dyn DebugFileSource>) -> Option<Image> {
     let file = object::File::parse(&*image.bytes).ok()?;
     let (name, build_id) = file.gnu_debugaltlink().ok()??;

@@ -6,8 +6,7 @@ use crate::dwarf::parameters::library_names;
 /// Nothing real is longer; demangling a hostile name may take long.
 const LONGEST: usize = 16384;
 
-/// The C++ or Rust name behind a linker's name, with parameters (C++), without hash (Rust); `None` if it is
-/// not a mangled name.
+/// The C++ or Rust name for a linkage name, with parameters (C++), without hash (Rust); `None` if it is not a mangled name.
 pub(crate) fn demangle(name: &str) -> Option<String> {
     if name.len() > LONGEST {
         return None;
@@ -19,7 +18,7 @@ pub(crate) fn demangle(name: &str) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
     }
-    // GDB names a function after its debug information, which says nothing of what it returns.
+    // GDB names a function by its debug information, which does not include the return type.
     let options = cpp_demangle::DemangleOptions::new().no_return_type();
     Some(as_binutils(demangle_cpp(name, &options)?))
 }
@@ -60,8 +59,8 @@ pub(crate) fn reads(name: &str, squeezed_text: &str) -> bool {
         || (is_rust(name) && is_it(&readable_with_hash(name)))
 }
 
-/// Whether a linker's name is that of a thunk, which is code that adjusts `this` and goes on to a virtual function, or of a copy of a
-/// function for transactions. It has the function's name in it.
+/// Whether a linkage name is that of a thunk, or of a copy of a function for transactions. A thunk adjusts `this` and continues in
+/// a virtual function. The name contains the function's name.
 pub(crate) fn is_thunk(name: &str) -> bool {
     ["_ZTh", "_ZTv", "_ZTc", "_ZGT"]
         .iter()
@@ -104,7 +103,7 @@ pub(crate) fn readable_with_hash(name: &str) -> String {
     readable(name)
 }
 
-/// Whether it is a name that rustc made: in its own scheme, or C++'s with a hash as the last component.
+/// Whether rustc made the name: in its own scheme, or in C++'s with a hash as the last component.
 pub(crate) fn is_rust(name: &str) -> bool {
     if name.starts_with("_R") {
         return true;
@@ -112,7 +111,7 @@ pub(crate) fn is_rust(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("_ZN") else {
         return false;
     };
-    // What LLVM makes of a function (`.llvm.123`, `.cold`) follows the name proper, which may have dots in it, too.
+    // LLVM's suffixes (`.llvm.123`, `.cold`) follow the name, which may contain dots, too.
     let Some((_, rest)) = rest.rsplit_once("17h") else {
         return false;
     };
@@ -123,18 +122,17 @@ pub(crate) fn is_rust(name: &str) -> bool {
         && matches!(after.strip_prefix('E'), Some(after) if after.is_empty() || after.starts_with('.'))
 }
 
-/// Whether a linker's name is that of a part of a function that is entered by jumps from within the function alone, and
-/// so is no entry of it: what GCC and LLVM move out of the way (`f.cold`, `f.part.0.cold`, `f.cold.1`), and LLVM's
-/// sections of single blocks (`f.__part.1`, `f.eh`), which GDB 13 takes for entries. A clone (`f.isra.0`, `f.constprop.0`) is
-/// a function and is called.
+/// Whether a linkage name is that of a part that is entered only by jumps from within the function, and so is no entry of it. GCC
+/// and LLVM move code out of the way (`f.cold`, `f.part.0.cold`, `f.cold.1`). LLVM's sections of single blocks (`f.__part.1`,
+/// `f.eh`) are parts too, though GDB 13 takes them for entries. A clone (`f.isra.0`, `f.constprop.0`) is a function and is called.
 pub(crate) fn is_part(name: &str) -> bool {
     name.split('.')
         .skip(1)
         .any(|suffix| matches!(suffix, "cold" | "__part" | "eh"))
 }
 
-/// Whether a linker's name is that of the rest of a function whose beginning GCC has inlined into the callers, or has left in
-/// the function itself (`f.part.0`): it is called from there alone.
+/// Whether a linkage name is that of the rest of a function whose beginning GCC has inlined into the callers, or has left in the
+/// function itself (`f.part.0`): only these call it.
 pub(crate) fn is_split_off(name: &str) -> bool {
     name.split('.').skip(1).any(|suffix| suffix == "part")
 }

@@ -1,4 +1,4 @@
-//! The symbols of the ELF symbol tables: what is known without debug information.
+//! The ELF symbol tables, which need no debug information.
 
 use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_TLS};
 use object::{Object, ObjectSymbol, SymbolFlags};
@@ -11,7 +11,7 @@ use super::{go, mini_debug};
 /// Fewer symbols are read in the time that looking for a file takes, in bytes of their tables.
 const SMALLEST: u64 = if cfg!(fuzzing) { 0 } else { 128 << 10 };
 
-/// What a symbol names.
+/// The kind of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ElfSymbolKind {
     Function,
@@ -35,8 +35,8 @@ pub(crate) struct ElfSymbol<'a> {
     section: u16,
 }
 
-/// The defined symbols of a module, by address, in the form in which they are kept: their number, an entry for each, their indices in the
-/// order of their names, and the names.
+/// The defined symbols of a module, by address, in the stored form: their number, an entry for each, their indices in the order of
+/// their names, and the names.
 #[derive(Debug)]
 pub(crate) struct ElfSymbols {
     table: Kept,
@@ -50,7 +50,7 @@ const ENTRY: usize = 32;
 /// The length of the number of symbols before them, with 4 bytes of nothing.
 const HEADER: usize = 8;
 
-/// Bits of what a symbol is.
+/// Bits for the kind of a symbol.
 const LOCAL: u8 = 1;
 const LABEL: u8 = 2;
 
@@ -70,8 +70,8 @@ impl ElfSymbols {
         read
     }
 
-    /// Reads `.symtab` (of the debug file where the program was stripped, else of `.gnu_debugdata`) and `.dynsym`, and the functions
-    /// that the runtime of a stripped Go program knows.
+    /// Reads `.symtab` (of the debug file if the program was stripped, else of `.gnu_debugdata`) and `.dynsym`, and the function
+    /// table of a stripped Go program's runtime.
     fn read(image: &Image, debug: Option<&Image>) -> Self {
         let is_stripped = !image.has_bytes(".symtab") && debug.is_none();
         let inner = is_stripped.then(|| mini_debug::read(image)).flatten();
@@ -337,7 +337,7 @@ fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSy
         section.allocated
             && !thread_local
             && address >= section.address
-            // A symbol may stand at the end of its section (`_end`).
+            // A symbol may be at the end of its section (`_end`).
             && address - section.address <= section.size
             && (address - section.address < section.size || section.size == 0)
     });
@@ -371,8 +371,8 @@ fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSy
     })
 }
 
-/// Where the code of a function is that a symbol or a pointer has the address of: on Arm and MIPS bit 0 says which
-/// instruction set the code is of (Thumb, MIPS16 or microMIPS), and is not part of the address.
+/// The address of a function's code, from a symbol or a pointer: on Arm and MIPS bit 0 selects the instruction set (Thumb, MIPS16
+/// or microMIPS), and is not part of the address.
 pub(crate) const fn code_address(architecture: Architecture, address: u64) -> u64 {
     match architecture {
         Architecture::Arm

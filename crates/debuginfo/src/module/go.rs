@@ -1,6 +1,6 @@
-//! The functions of a Go program, as its runtime knows them: `.gopclntab`, which stays in a stripped program.
+//! The function table of a Go program's runtime: `.gopclntab`, which is in a stripped program too.
 //!
-//! The table's header begins with a magic number that says its layout: Go 1.2, 1.16, 1.18 and 1.20 have changed it.
+//! The table's header begins with a magic number for its layout, which has changed in Go 1.2, 1.16, 1.18 and 1.20.
 
 use gimli::Reader as _;
 use object::{Object, RelocationTarget};
@@ -113,7 +113,7 @@ fn text_at(table: &Table, offset: u64) -> Option<String> {
     Some(text.to_string_lossy().ok()?.into_owned())
 }
 
-/// What the loader writes at an address before it adds the bias: in a position-independent program the file need not have it.
+/// The value that the loader writes at an address, without the bias: in a position-independent program the file need not have it.
 fn relocated(image: &Image, address: u64) -> Option<u64> {
     let file = object::File::parse(&*image.bytes).ok()?;
     let mut relocations = file.dynamic_relocations()?;

@@ -20,7 +20,8 @@ pub(crate) type Reader = EndianReader<RunTimeEndian, SharedBytes>;
 /// The largest section that is decompressed.
 const LARGEST_SECTION: u64 = 4 << 30;
 
-/// An ELF file. It is mapped: most of it is never looked at. What a program loses that is built again while it is traced reads as zeros.
+/// An ELF file. It is mapped, since most of it is never read. Parts that are lost when a program is rebuilt during a trace read as
+/// zeros.
 #[derive(Debug)]
 pub(crate) struct Image {
     pub(crate) path: PathBuf,
@@ -60,7 +61,7 @@ enum Compression {
     Some(CompressionFormat, u64),
 }
 
-/// What a file is read for.
+/// The purpose of reading a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Contents {
     Program,

@@ -17,15 +17,15 @@ use super::image::Image;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Slot {
     pub(crate) address: u64,
-    /// What the file has there: it stands there until the slot is filled, moved or not.
+    /// The value in the file, which is in memory until the slot is filled, moved or not.
     pub(crate) initial: u64,
     pub(crate) what: SlotKind,
 }
 
-/// What a slot is for.
+/// The purpose of a slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SlotKind {
-    /// What the code at this address selects.
+    /// The selection of the resolver at this address.
     Selected(u64),
     /// The function of this name, of whichever module.
     Named(Box<str>),
@@ -39,10 +39,10 @@ struct Relocations {
     size: usize,
 }
 
-/// A relocation: where it is made, its type, its symbol and its addend, which without one is what is there.
+/// A relocation: its address, its type, its symbol and its addend, which otherwise is the value in place.
 type Entry = (u64, RelocationType, u32, Option<u64>);
 
-/// The slots of a module for what one of its own functions selects, and for functions of these names.
+/// The slots of a module for the selections of its own functions, and for functions of these names.
 pub(crate) fn slots(image: &Image, names: &HashSet<&str>) -> Vec<Slot> {
     let data = &*image.bytes;
     match image.architecture {
@@ -142,7 +142,7 @@ fn read<'data, Elf: FileHeader<Endian = Endianness>>(
     found
 }
 
-/// What the file has in a slot.
+/// The value in the file for a slot.
 fn initial(image: &Image, address: u64, size: usize) -> u64 {
     let mut bytes = [0; 8];
     if let Some(slot) = bytes.get_mut(..size)

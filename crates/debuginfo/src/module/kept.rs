@@ -1,7 +1,7 @@
-//! What was read of a module, kept in the user's cache for the next time: files that are mapped and not read.
-//! `docs/formats/module-cache.md` has the form.
+//! Data read from a module, kept in the user's cache for the next time: files that are mapped and not read.
+//! `docs/formats/module-cache.md` describes the format.
 //!
-//! Nothing in a file is trusted. What another user has written is not read, and what is damaged or belongs to another module is made
+//! Nothing in a file is trusted. A file of another user is not read, and one that is damaged or belongs to another module is made
 //! again. A file that is cut or changed while it is mapped gives wrong answers at worst: each offset and each text is checked where
 //! it is used.
 
@@ -27,7 +27,7 @@ const MOST: u64 = 512 << 20;
 /// Where the content begins is a multiple of this.
 const ALIGNMENT: usize = 8;
 
-/// What is kept, which its file's name and beginning say.
+/// The kind of content, which is in the file's name and header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     Names,
@@ -75,7 +75,7 @@ enum Place {
     Memory(Option<SharedBytes>),
 }
 
-/// Where something of a module is kept, and what it belongs to.
+/// The place of a module's kept data, and its identity.
 #[derive(Debug)]
 pub(crate) struct Key {
     place: Place,
@@ -84,7 +84,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key for what is made of a module and its debug file; none for a module without a build id.
+    /// The key for data from a module and its debug file; `None` for a module without a build id.
     pub(crate) fn new(
         cache: &Cache,
         content: Content,
@@ -124,7 +124,7 @@ impl Key {
         })
     }
 
-    /// What was kept, if it is this key's.
+    /// The kept data, if it belongs to this key.
     pub(crate) fn load(&self) -> Option<Kept> {
         let bytes = match &self.place {
             Place::File(path) => mapped(path)?,
@@ -178,7 +178,7 @@ impl Key {
     }
 }
 
-/// A file that was kept, if nobody else has written it.
+/// A kept file, if it was not written by another user.
 fn mapped(path: &Path) -> Option<SharedBytes> {
     let file = File::open(path).ok()?;
     let metadata = file.metadata().ok()?;
@@ -236,7 +236,7 @@ impl From<Vec<u8>> for Kept {
     }
 }
 
-/// Removes the oldest files when all of them take too much; the newest stays.
+/// Removes the oldest files when all of them take too much space; the newest is kept.
 fn prune(folder: &Path, newest: &Path) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -360,7 +360,7 @@ mod tests {
             return;
         }
         assert!(key.load().is_none());
-        // Another user's file is no obstacle: ours takes its place.
+        // Another user's file is no obstacle: ours replaces it.
         key.store(b"content");
         assert!(key.load().is_some());
     }

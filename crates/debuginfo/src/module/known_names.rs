@@ -1,11 +1,11 @@
-//! The names in a module's debug information, kept in the user's cache: a module that has none of the names asked for is then known
-//! for it without its debug information being decompressed and read.
+//! The names in a module's debug information, kept in the user's cache. A module without any of the names looked up is then
+//! recognized without decompressing and reading its debug information.
 
 use super::kept::{Kept, Key};
 use crate::dwarf::DebugInformation;
 use crate::dwarf::index::hash;
 
-/// What a name is of.
+/// The kind of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// An entry, by the last component of its name without template arguments.
@@ -81,7 +81,7 @@ fn last_part(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The hashes of the two kinds are told apart by their lowest bit.
+/// The lowest bit distinguishes the hashes of the two kinds.
 const fn of_kind(kind: Kind, hash: u64) -> u64 {
     match kind {
         Kind::Entry => hash & !1,

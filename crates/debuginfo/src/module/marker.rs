@@ -19,7 +19,7 @@ pub(crate) fn read(image: &Image) -> Vec<MarkerNote> {
     let Some(mut notes) = image.section_reader(".note.stapsdt") else {
         return Vec::new();
     };
-    // A prelinked file has its notes as they were before: the section's base address tells how far they are off.
+    // A prelinked file has its notes from before prelinking: the section's base address gives the difference.
     let base = image
         .section(".stapsdt.base")
         .map(|section| section.address);

@@ -56,14 +56,14 @@ pub struct Segment {
     pub executable: bool,
 }
 
-/// What is known of a module.
+/// Facts about a module.
 #[derive(Clone, Debug)]
 pub struct ModuleInfo {
     /// Which module.
     pub id: ModuleId,
     /// The file it was read from.
     pub path: PathBuf,
-    /// What is added to the addresses of the file: 0 for a program linked to a fixed address.
+    /// The difference between its addresses in memory and in the file: 0 for a program linked to a fixed address.
     pub bias: u64,
     /// The first address and one past the last, bias added.
     pub range: (Address, Address),
@@ -138,7 +138,7 @@ impl ModuleFile {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Keeps what is read of a large file, and uses what was kept.
+    /// Keeps data read from a large file in the cache, and uses kept data.
     pub(crate) fn keep_in(&self, cache: &Cache) {
         self.0.cache.get_or_init(|| cache.clone());
     }
@@ -154,7 +154,7 @@ impl ModuleFile {
         &self.0.image.path
     }
 
-    /// The same file by another name, as the one that has opened it knows it. Nothing of it may have been read by then.
+    /// The same file under another name, such as the one by which it was found. Call it before anything is read.
     #[must_use]
     pub fn called(self, path: PathBuf) -> Self {
         match Arc::try_unwrap(self.0) {
@@ -184,14 +184,14 @@ impl ModuleFile {
         self.0.image.relocatable
     }
 
-    /// The first address that the file says its code and data are at.
+    /// The first address of code and data in the file.
     #[must_use]
     pub fn first_address(&self) -> u64 {
         self.0.image.extent().0
     }
 
-    /// What debug information the file refers to that cannot be read; a line for the user, none where all can be. Only files
-    /// that may have some elsewhere are looked into.
+    /// The debug information that the file refers to and that cannot be read; one line for the user, `None` if all can be. Only
+    /// files that may have some elsewhere are examined.
     #[must_use]
     pub fn unread_debug_information(&self) -> Option<String> {
         let image = self.0.debug_image().unwrap_or(&self.0.image);
@@ -199,7 +199,7 @@ impl ModuleFile {
             debug_file::missing_supplementary(image, self.0.other_debug_files())
                 .into_iter()
                 .collect();
-        // The addresses that split units refer to are in a section of their own.
+        // The addresses that split units refer to are in a separate section.
         if image.has_bytes(".debug_addr") {
             unread.extend_from_slice(self.0.debug().unread_files());
         }
@@ -238,7 +238,7 @@ impl Contents {
         let debug = self.debug_image();
         let with_dwarf = debug.unwrap_or(&self.image);
         let size = with_dwarf.section(".debug_info")?.size;
-        // More is not read for its names alone.
+        // Larger files are not read only for names.
         if with_dwarf.bytes.len() as u64 <= SMALLEST || content == Content::Names && size > LARGEST
         {
             return None;
@@ -389,7 +389,7 @@ impl Module {
         if newest.is_empty() { found } else { newest }
     }
 
-    /// The slots for what functions of its own select, and for functions of these names.
+    /// The slots for the selections of its own functions, and for functions of these names.
     pub(crate) fn indirect_slots(&self, names: &HashSet<&str>) -> Vec<indirect::Slot> {
         indirect::slots(self.image(), names)
     }
@@ -425,7 +425,7 @@ impl Module {
     /// Whether the debug information may have a name. Never wrongly `false`.
     pub(crate) fn may_have(&self, kind: Kind, name: &str) -> bool {
         let file = &*self.file.0;
-        // What has been read is asked itself.
+        // Debug information that is already read is used itself.
         let known = if file.debug.get().is_some() {
             file.known_names.get().and_then(Option::as_ref)
         } else {

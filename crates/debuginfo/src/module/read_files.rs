@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::ModuleFile;
 use crate::error::SymbolError;
 
-/// What tells a file, as it is, from all others.
+/// The identity of a file with its current content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct FileIdentity {
     device: u64,
@@ -30,7 +30,7 @@ impl FileIdentity {
     }
 }
 
-/// What was read of files, which may be used for several programs: a file is read again only if it has changed.
+/// Files that were read, which may be used for several programs: a file is read again only if it has changed.
 #[derive(Clone, Debug, Default)]
 pub struct ReadFiles(Arc<Mutex<HashMap<(PathBuf, FileIdentity), ModuleFile>>>);
 

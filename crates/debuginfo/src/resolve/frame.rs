@@ -1,9 +1,9 @@
-//! Which of the frames at an address a location means: whose arguments a tracepoint there has.
+//! The frame at an address that a location means, whose arguments a tracepoint there has.
 //!
-//! The first instruction of a function may be the first of an inlined copy of another one, and often is in what C++ and
-//! Rust make of small functions. GDB stops there in the frame of the function that the location names, as far as copies
-//! begin at the address, but compiles a tracepoint's expressions in the innermost one. Here a location means the frame of
-//! what it names, wherever its address falls.
+//! The first instruction of a function may be the first of an inlined copy of another one, and often is with small functions of C++
+//! and Rust. GDB stops there in the frame of the function that the location names, as far as copies begin at the address. But it
+//! compiles a tracepoint's expressions in the innermost frame. Here a location means the frame of the function that it names, at
+//! any address.
 
 use std::sync::Arc;
 
@@ -99,8 +99,8 @@ pub(super) fn outermost(module: &Module, address: u64) -> u32 {
         .unwrap_or(0)
 }
 
-/// The innermost frame that is at a line: the one whose own code it is, or that has its call there. Where a prologue was
-/// skipped, the function's.
+/// The innermost frame that is at a line: the one with its own code at it, or with its call there. If a prologue was skipped, that
+/// of the function.
 pub(super) fn of_line(module: &Module, address: u64, file: &str, line: u64, moved: bool) -> u32 {
     let Some(frames) = Frames::at(module, address) else {
         return 0;

@@ -21,7 +21,7 @@ use super::{Resolution, frame, readable};
 
 const FUNCTIONS: &[NameKind] = &[NameKind::Function, NameKind::AbstractFunction];
 
-/// How many near names an error tells.
+/// How many similar names an error lists.
 const MOST_NEAR: usize = 3;
 
 impl Resolution<'_> {
@@ -63,7 +63,7 @@ impl Resolution<'_> {
         // A linker's name is that of one function, which is looked for under its readable name.
         let linkage_name = demangle::demangle(name).map(|readable| (Pattern::new(&readable), name));
         let mut found = Vec::new();
-        // In Rust GDB wants the whole name; a part of it is enough here if nothing is called that.
+        // GDB needs the whole name of a Rust function; here a part of it is enough if no function has that name.
         let mut partly = Vec::new();
         let mut indirect = false;
         let mut elsewhere = false;
@@ -138,7 +138,7 @@ impl Resolution<'_> {
         if found.is_empty() {
             found = printed.functions(modules);
         }
-        // The debug information may call by another name what the linker's name is made of.
+        // The debug information may have another name than the linkage name contains.
         if found.is_empty() && (linkage_name.is_some() || name.starts_with("_Z")) {
             let modules = modules.iter();
             found.extend(modules.flat_map(|module| with_linkage_name(module, name)));
@@ -299,7 +299,7 @@ fn with_linkage_name(module: &Module, wanted: &str) -> Vec<ResolvedLocation> {
     found
 }
 
-/// The place of a function that has code of its own.
+/// The place of a function with code.
 pub(super) fn function_entry(module: &Module, die: Die, name: &str) -> Option<ResolvedLocation> {
     let debug = module.debug();
     let entry = debug.entry(die)?;

@@ -13,7 +13,7 @@ use super::function::{best, located};
 use super::prologue::Prologue;
 use super::{Resolution, frame};
 
-/// One line table entry for the line asked for; the address is a link-time one.
+/// One line table entry for the requested line; the address is a link-time one.
 struct Found<'a> {
     module: &'a Module,
     unit: usize,

@@ -15,7 +15,7 @@ use super::name_pattern::NamePattern;
 
 use super::function::{at_entry, copies, function_entry, implementation};
 
-/// The modules and source files in which a pattern is looked for.
+/// The modules and source files in which a pattern is searched.
 pub(crate) struct Where<'a> {
     pub(crate) modules: Vec<&'a Module>,
     /// Only functions that this file declares.
@@ -73,7 +73,7 @@ impl<'a> Resolution<'a> {
         Ok(found)
     }
 
-    /// What the name of a source file or of a module stands for; without one, all modules.
+    /// The modules and files for the name of a source file or of a module; without one, all modules.
     pub(crate) fn places_named<'n>(
         &self,
         within: Option<&'n str>,

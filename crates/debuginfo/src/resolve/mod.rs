@@ -171,7 +171,7 @@ impl<'a> Resolution<'a> {
             },
         };
         let mut located = self.located(Address(base.wrapping_add_signed(form.offset)));
-        // `*f+4` is a place of `f`, whatever has been inlined there.
+        // `*f+4` is a place of `f`, even if another function is inlined there.
         if of_function
             && let Some(place) = CodePlace::at(self.modules, located.address)
             && place
@@ -184,7 +184,7 @@ impl<'a> Resolution<'a> {
         Ok(located)
     }
 
-    /// An address as a location, with what is known of it.
+    /// An address as a location, with its source position.
     fn located(&self, address: Address) -> ResolvedLocation {
         let place = source_place(self.modules, address);
         ResolvedLocation {

@@ -17,16 +17,16 @@ pub(crate) struct NamePattern {
 
 #[derive(Clone, Debug)]
 enum Form {
-    /// What is between the `*`.
+    /// The parts between the `*`.
     Wildcard(Vec<String>),
     Regex(Box<Regex>),
 }
 
 impl NamePattern {
-    /// Reads a pattern; none where the text is no pattern.
+    /// Parses a pattern; `None` if the text is no pattern.
     ///
     /// # Errors
-    /// What is wrong with a regular expression.
+    /// The error of a regular expression.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, String>> {
         if let Some(regex) = regex_of(text) {
             let built = RegexBuilder::new(regex)
@@ -81,14 +81,14 @@ fn regex_of(text: &str) -> Option<&str> {
     text.strip_prefix('/')?.strip_suffix('/')
 }
 
-/// The first line of what is wrong with a regular expression, which the crate shows in several.
+/// The first line of a regular expression's error, which the crate prints in several.
 fn regex_problem(error: &regex::Error) -> String {
     let words = error.to_string();
     let last = words.lines().last().unwrap_or("").trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// What is between the `*` of a name with wildcards. A `*` in brackets is part of a type, and so is one in a text with blanks; in
+/// The parts between the `*` of a name with wildcards. A `*` in brackets is part of a type, and so is one in a text with blanks; in
 /// `operator*` it is the name.
 fn wildcard_parts(text: &str) -> Option<Vec<String>> {
     if text.contains("operator") {

@@ -116,7 +116,7 @@ fn explicit(text: &str, wrong: &dyn Fn(&str) -> LocationError) -> Result<Form, L
             }
             "qualified" | "q" | "qua" => {
                 whole = true;
-                // It may stand alone before `-function`, or before the name itself.
+                // It may be alone before `-function`, or before the name itself.
                 if !value.starts_with('-') && function.is_none() {
                     function = Some(value);
                     rest = next;
@@ -181,7 +181,7 @@ fn unquoted(text: &str) -> &str {
         .unwrap_or(text)
 }
 
-/// `FILE:REST`, at the first colon that stands alone and outside brackets and quotes.
+/// `FILE:REST`, at the first single colon outside brackets and quotes.
 fn split_file(text: &str) -> Option<(&str, &str)> {
     let bytes = text.as_bytes();
     let mut depth = 0usize;

@@ -1,6 +1,6 @@
 //! Whether a tracepoint on a function goes to its first instruction or past its prologue.
 //!
-//! GDB skips a prologue because unoptimised code has its variables in place only then. Optimised code may have lost arguments
+//! GDB skips a prologue because unoptimised code has its variables in place only after it. Optimised code may have lost arguments
 //! there that the first instruction still has: their registers have other values by then.
 
 use gimli::{AttributeValue, Operation, constants};
@@ -25,7 +25,8 @@ impl Resolution<'_> {
         asked: &str,
         wanted: FunctionPlace,
     ) {
-        // A rest is entered by calls, each of which is counted where the function itself begins. It may have been asked for.
+        // A split-off rest is entered by calls, each of which is counted at the start of the function itself. It may have been
+        // requested.
         let is_rest = |location: &ResolvedLocation| {
             self.symbol_of(location)
                 .is_some_and(|symbol| demangle::is_split_off(symbol) && symbol != asked)

@@ -1,10 +1,9 @@
-//! Where a function's prologue ends, as GDB 13 finds it: so that a tracepoint on a function sees its arguments
-//! where GDB's would.
+//! The end of a function's prologue, as GDB 13 finds it, so that a tracepoint on a function sees its arguments where GDB's would.
 //!
-//! Three sources, in this order. A line table entry that the compiler marked as the prologue's end (LLVM does)
-//! is taken at its word. Code of GCC with location lists needs no skipping at all, because its variables have
-//! places from the first instruction on. For the rest the first instructions are looked at: after a frame set-up
-//! (`push %rbp; mov %rsp,%rbp`) the tracepoint goes to the start of the next line.
+//! There are three sources, in this order. A line table entry that the compiler marked as the prologue's end (LLVM does) is used.
+//! Code of GCC with location lists needs no skipping, because its variables have places from the first instruction on. Otherwise
+//! the first instructions are examined: after a frame set-up (`push %rbp; mov %rsp,%rbp`) the tracepoint goes to the start of the
+//! next line.
 
 use std::sync::Arc;
 
@@ -186,7 +185,7 @@ impl<'a> Prologue<'a> {
         let (Some(line_end), true) = (line.place.end, line.place.start != end) else {
             return end;
         };
-        // In the midst of a line, of which the next is still the function's.
+        // Within a line, whose successor still belongs to the function.
         let within = if start.unit.is_some() {
             start.entry <= line_end && line_end < start.end
         } else {
@@ -200,11 +199,11 @@ impl<'a> Prologue<'a> {
         if within { line_end } else { end }
     }
 
-    /// What the machine's own rules say: GDB's `gdbarch_skip_prologue`.
+    /// The end by the machine's own rules: GDB's `gdbarch_skip_prologue`.
     fn machine_end(&self, entry: u64) -> u64 {
         let architecture = self.module.info.architecture;
         if !matches!(architecture, Architecture::X86_64 | Architecture::I386) {
-            // The line table alone; the instructions of other machines are not looked at.
+            // Only the line table is used; the instructions of other machines are not examined.
             return self.end_by_lines(entry).map_or(entry, |end| end.max(entry));
         }
         if let Some((low, _)) = self.partial_function(entry)
@@ -224,7 +223,7 @@ impl<'a> Prologue<'a> {
         }
     }
 
-    /// The end of the prologue by the line table alone: GDB's `skip_prologue_using_sal`.
+    /// The end of the prologue by only the line table: GDB's `skip_prologue_using_sal`.
     fn end_by_lines(&self, entry: u64) -> Option<u64> {
         let (low, high) = self.partial_function(entry)?;
         let first = self.line_at(low)?;
@@ -281,8 +280,8 @@ impl<'a> Prologue<'a> {
             .any(|block| block.kind == BlockKind::Inlined)
     }
 
-    /// A variadic function saves the vector registers behind a jump; GCC's line table has an entry in the midst
-    /// of it. GDB's `amd64_skip_xmm_prologue`.
+    /// A variadic function saves the vector registers after a conditional jump; GCC's line table has an entry in the middle of it.
+    /// GDB's `amd64_skip_xmm_prologue`.
     fn skip_vector_saves(&self, code: Code<'_>, end: u64, entry: u64) -> u64 {
         let skipped = || {
             if end == entry {

@@ -22,7 +22,7 @@ const LEAST_NEARNESS: f64 = 0.8;
 pub(super) struct Printed<'a> {
     squeezed: String,
     pattern: &'a Pattern,
-    /// Whether it looks like what a demangler prints. Others are not worth a search through all names.
+    /// Whether it looks like a demangler's output. Others do not justify a search through all names.
     is_readable: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Printed<'a> {
         found
     }
 
-    /// The name of the function of which the name is that of a part.
+    /// The name of the function that has the part of this name.
     pub(super) fn whole_function(&self, modules: &[&Module]) -> Option<String> {
         modules.iter().find_map(|module| {
             let part =
@@ -125,7 +125,7 @@ impl<'a> Printed<'a> {
     }
 }
 
-/// The inlined copies of a function that has code of its own.
+/// The inlined copies of a function with code.
 fn copies_of_function(module: &Module, die: Die) -> Vec<ResolvedLocation> {
     let debug = module.debug();
     let origin = debug

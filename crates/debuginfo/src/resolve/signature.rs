@@ -1,4 +1,4 @@
-//! The parameters of C++ functions, as a location gives them to tell overloads apart.
+//! The parameters of C++ functions, by which a location selects an overload.
 
 use gimli::constants;
 
@@ -44,7 +44,7 @@ impl<'a> Signatures<'a> {
             Some(own) => components(own)
                 .last()
                 .map(|last| parameters(last).to_owned()),
-            // A function of one unit alone has no linker's name.
+            // A function of only one unit has no linkage name.
             None => Some(self.parameter_list(module, name.die())),
         };
         let expand = |name: &str| self.type_named(module, name);
@@ -68,7 +68,7 @@ impl<'a> Signatures<'a> {
         format!("({})", types.join(","))
     }
 
-    /// What a name of a type stands for in a module: the type of a typedef, the whole name of a class or an enumeration.
+    /// The expansion of a type's name in a module: the type of a typedef, the whole name of a class or an enumeration.
     fn type_named(&self, module: &Module, name: &str) -> Option<String> {
         let debug = module.debug();
         let pattern = Pattern::new(name);

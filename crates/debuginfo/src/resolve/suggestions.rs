@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-/// For how many functions that are not there close names are suggested. Each search compares all names, and nobody reads
-/// thousands of suggestions.
+/// For how many unknown functions similar names are suggested. Each search compares all names, and thousands of suggestions help no
+/// one.
 const MOST_SUGGESTIONS: u32 = 20;
 
-/// For how many functions that are not there names close to theirs were looked for.
+/// For how many unknown functions similar names were searched.
 #[derive(Debug, Default)]
 pub(crate) struct Suggestions(Cell<u32>);
 

@@ -1,4 +1,4 @@
-//! What is asked of code: locations, functions, lines, probes.
+//! Queries about code: locations, functions, lines, probes.
 
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ use crate::scope::Scope;
 use crate::types::Language;
 
 impl Symbols {
-    /// The places that a location names, by address; at least one. See the crate's front page for the forms.
-    /// `default_file` is the file of a line number alone. A function is its place past the prologue, as in GDB.
+    /// The places that a location names, by address; at least one. See the crate's documentation for the forms. `default_file` is
+    /// the file of a line number without one. A function is its place after the prologue, as in GDB.
     ///
     /// # Errors
-    /// When the location names nothing; [`LocationError::may_come_later`] tells whether a library that is opened
-    /// later may have it.
+    /// When the location names nothing; [`LocationError::may_come_later`] returns whether a library that is loaded later may have
+    /// it.
     pub fn resolve(
         &self,
         location: &str,
@@ -43,7 +43,7 @@ impl Symbols {
         self.resolution().places(location, default_file, place)
     }
 
-    /// The resolvers of the indirect functions that a location names, and of which nothing is known to have been selected.
+    /// The resolvers of the indirect functions that a location names and that have no known selection.
     #[must_use]
     pub fn unselected(&self, location: &str) -> Vec<Address> {
         let resolvers = self.resolution().indirect_functions(location);
@@ -56,13 +56,13 @@ impl Symbols {
         IndirectSlot::of(&self.modules, resolvers)
     }
 
-    /// Takes note of what a slot holds. Whether it is what the resolver has selected: a slot that has not been filled, or
-    /// holds a function of another module, says nothing.
+    /// Notes the value of a slot. Returns whether it is the resolver's selection: it is not if the slot is unfilled, or has a
+    /// function of another module.
     pub fn select_from(&mut self, slot: &IndirectSlot, value: Address) -> bool {
         slot.is_filled_with(value) && self.select(slot.resolver, value)
     }
 
-    /// Takes note of what a resolver has selected. Whether it is code of the resolver's own module.
+    /// Notes a selection of a resolver. Returns whether it is code of the resolver's own module.
     pub fn select(&mut self, resolver: Address, selected: Address) -> bool {
         self.selected.add(&self.modules, resolver, selected)
     }
@@ -101,7 +101,7 @@ impl Symbols {
         Some(place)
     }
 
-    /// The file of the function `main`: GDB's default for a line number alone.
+    /// The file of the function `main`: GDB's default for a line number without a file.
     #[must_use]
     pub fn default_file(&self) -> Option<String> {
         default_file(&self.modules)
@@ -120,7 +120,7 @@ impl Symbols {
         CodePlace::at(&self.modules, pc)?.source_path(name)
     }
 
-    /// The lines of a function that have code of its own, of the file that declares it: not those of what was inlined into it.
+    /// The lines with code of the function itself, in the file that declares it: not those of functions inlined into it.
     #[must_use]
     pub fn lines_of(&self, function: &Function) -> Vec<u64> {
         let module = self.modules.get(function.module);

@@ -19,20 +19,19 @@ use crate::resolve::{Resolution, Suggestions};
 use crate::type_rules::TypeRules;
 use crate::types::{TypeTable, Types};
 
-/// The modules of one program: what is where, by name, line and address. Read lazily and cached; used from one
-/// thread at a time.
+/// The modules of one program, with lookups by name, line and address. Read lazily and cached; used from one thread at a time.
 #[derive(Debug, Default)]
 pub struct Symbols {
     modules: Modules,
     /// The types that were read.
     types: TypeTable,
-    /// What the resolvers of indirect functions have selected.
+    /// The selections of indirect functions' resolvers.
     selected: Selected,
     tail_calls: TailCalls,
     suggestions: Suggestions,
     /// The rules for types that were given; without any the built-in ones.
     type_rules: Option<Arc<TypeRules>>,
-    /// What is not recorded.
+    /// The redacted names and types.
     redacted: Redacted,
 }
 
@@ -49,8 +48,8 @@ impl Symbols {
         self.modules.read_files_from(files);
     }
 
-    /// Keeps the names in the debug information of the modules that are added from now on in a folder, which need not be there: from
-    /// the second time on, a large module that has none of the names asked for is not read.
+    /// Keeps the names in the debug information of modules that are added from now on in a directory, which is created if needed.
+    /// From the second time on, a large module without any of the names looked up is not read.
     pub fn keep_names_in(&mut self, folder: &Path) {
         self.modules.keep_in(Cache::Folder(Arc::from(folder)));
     }
@@ -67,17 +66,17 @@ impl Symbols {
         self.modules.take_debug_files_from(source);
     }
 
-    /// Adds an ELF file. The first module added is the program itself; libraries follow. `bias` is what the
-    /// loader added to the file's addresses: 0 for a program linked to a fixed address or not loaded.
+    /// Adds an ELF file. The first module added is the program itself; libraries follow. `bias` is the difference between its
+    /// addresses in memory and in the file: 0 for a program linked to a fixed address or not loaded.
     ///
     /// # Errors
-    /// When the file cannot be read or is not an ELF executable or library of a known machine. Damaged debug
-    /// information is no error here: what can be read of it is used.
+    /// When the file cannot be read or is not an ELF executable or library of a known machine. Damaged debug information is no
+    /// error: the readable part is used.
     pub fn add_module(&mut self, path: &Path, bias: u64) -> Result<ModuleId, SymbolError> {
         self.modules.add(path, bias)
     }
 
-    /// Adds an ELF file whose bytes are at hand; `path` is how it is called.
+    /// Adds an ELF file from its bytes; `path` is its name.
     ///
     /// # Errors
     /// As [`Symbols::add_module`].
@@ -91,7 +90,7 @@ impl Symbols {
         self.add_file(&ModuleFile::new(image), bias)
     }
 
-    /// Adds an ELF file that is open; what is read of it is read once for all that it is added to.
+    /// Adds an open ELF file; data read from it is shared by everything that it is added to.
     ///
     /// # Errors
     /// When there are too many modules.
@@ -99,7 +98,7 @@ impl Symbols {
         self.modules.add_file(file, bias)
     }
 
-    /// Takes a module out (a library that was closed). Types read from it stay readable. Whether it was there.
+    /// Removes a module (a library that was closed). Types read from it stay readable. Returns whether it was loaded.
     pub fn remove_module(&mut self, module: ModuleId) -> bool {
         let Some(gone) = self.modules.remove(module) else {
             return false;
@@ -134,19 +133,19 @@ impl Symbols {
         Some(module.biased(symbol.address))
     }
 
-    /// What debug information a module refers to that cannot be read ([`ModuleFile::unread_debug_information`]).
+    /// The debug information that a module refers to and that cannot be read ([`ModuleFile::unread_debug_information`]).
     #[must_use]
     pub fn unread_debug_information(&self, module: ModuleId) -> Option<String> {
         self.modules.get(module)?.file().unread_debug_information()
     }
 
-    /// The program's machine: the first module's, else the one that was said ([`Symbols::set_architecture`]).
+    /// The program's machine: that of the first module, else the one that was set ([`Symbols::set_architecture`]).
     #[must_use]
     pub fn architecture(&self) -> Option<Architecture> {
         self.modules.architecture()
     }
 
-    /// Says which machine a program is of that has no modules: its byte order and registers count in expressions.
+    /// Sets the machine of a program without modules: its byte order and registers count in expressions.
     pub const fn set_architecture(&mut self, machine: Architecture) {
         self.modules.set_architecture(machine);
     }

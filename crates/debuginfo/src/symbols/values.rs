@@ -1,4 +1,4 @@
-//! What is asked of values: types, variables, where they are, and what is redacted of them.
+//! Queries about values: types, variables, their places, and redaction.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ impl Symbols {
         self.types().size_of(type_id)
     }
 
-    /// A type behind its typedefs and qualifiers.
+    /// A type without its typedefs and qualifiers.
     #[must_use]
     pub fn strip(&self, type_id: TypeId) -> Arc<Type> {
         self.types().strip(type_id)
     }
 
-    /// The number of the type behind typedefs and qualifiers.
+    /// The number of the type without typedefs and qualifiers.
     #[must_use]
     pub fn strip_id(&self, type_id: TypeId) -> TypeId {
         self.types().strip_id(type_id)
@@ -77,8 +77,8 @@ impl Symbols {
         self.types().array_bound(array, pc)
     }
 
-    /// The types among a type's template arguments, in order; the arguments of a parameter pack are in its place. Arguments
-    /// that are values are left out.
+    /// The types among a type's template arguments, in order. A parameter pack is replaced by its arguments. Arguments that are
+    /// values are left out.
     #[must_use]
     pub fn template_arguments(&self, type_id: TypeId) -> Vec<TypeId> {
         self.types().template_arguments(type_id)
@@ -145,8 +145,7 @@ impl Symbols {
         }
     }
 
-    /// The place nearest to a frame's, and in the same function, at which one of the frame's variables has a value; none
-    /// where it has one nowhere.
+    /// The nearest place in the same function at which one of the frame's variables has a value; `None` if it has none anywhere.
     #[must_use]
     pub fn nearest_value(&self, scope: Scope, name: &str) -> Option<ValuePlace> {
         nearest_value(&CodePlace::of_frame(&self.modules, scope)?, name)
@@ -174,10 +173,10 @@ impl Symbols {
             .row(module.info.id, module.info.bias, module.unbiased(pc))
     }
 
-    /// The expression, in terms of the caller's frame, of what a register (DWARF's number) held when the call that
-    /// returns to `return_pc` entered the function that `callee` is in (`DW_TAG_call_site_parameter`). `None` where
-    /// nothing says so, where the call was of another function, which then jumped to this one, and where this one may have been
-    /// entered again by jumps, of which the return address says nothing.
+    /// The expression, in terms of the caller's frame, for the value of a register (DWARF's number) at the entry of the function
+    /// that `callee` is in (`DW_TAG_call_site_parameter`). The call is the one that returns to `return_pc`. It is `None` without
+    /// such an entry, and where the call was of another function, which then jumped to this one. It is also `None` where jumps may
+    /// have entered this one again, which the return address does not show.
     #[must_use]
     pub fn call_site_value(
         &self,
@@ -189,10 +188,10 @@ impl Symbols {
         sites.value(return_pc, callee, register)
     }
 
-    /// The type of what the function around an address returns, and where that is when it returns.
+    /// The return type of the function around an address, and the place of the value when it returns.
     ///
     /// # Errors
-    /// When it returns nothing, or where it has its value is not known.
+    /// When it returns nothing, or the place of the value is not known.
     pub fn return_value(
         &self,
         pc: Address,
@@ -236,8 +235,8 @@ impl Symbols {
         self.redacted.has_name(name)
     }
 
-    /// Whether values of a type are redacted by one of its names, or by one of what it refers to or is an array of. A pointer is no
-    /// value of its target.
+    /// Whether values of a type are redacted by one of its names, or by one of its target or its elements. A pointer is no value of
+    /// its target.
     #[must_use]
     pub fn redacts_type(&self, type_id: TypeId) -> bool {
         self.redacted.of_types(self.types()).redacts(type_id)

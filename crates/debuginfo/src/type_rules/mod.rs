@@ -1,8 +1,7 @@
-//! Type rules: how a value of a library's type is walked, as data.
+//! Type rules: data that describes how a value of a library's type is walked.
 //!
-//! Debug information describes a `std::vector` as three pointers. A rule says that it is a sequence, and which members give its
-//! first element and its end. A rule is a pattern of the type's name, a kind of walk, and an expression for each key of the
-//! kind:
+//! Debug information describes a `std::vector` as three pointers. A rule defines it as a sequence, with members for its first
+//! element and its end. A rule is a pattern of the type's name, a kind of walk, and an expression for each key of the kind:
 //!
 //! ```text
 //! type std::vector<*>
@@ -11,8 +10,7 @@
 //!     end = _M_impl._M_finish
 //! ```
 //!
-//! [`TypeRules`] reads such texts and finds the rules of a name. What the expressions mean is not known here: they are
-//! understood where a type is at hand.
+//! [`TypeRules`] parses such texts and finds the rules of a name. The expressions are not interpreted here, since they need a type.
 
 mod pattern;
 mod read;
@@ -32,7 +30,7 @@ const BUILTIN: &[(&str, &str)] = &[
     ("go.types", include_str!("go.types")),
 ];
 
-/// What a value with a rule is.
+/// The kind of a value with a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WalkKind {
     /// Characters: `data`, and `length` or `end`.
@@ -43,28 +41,28 @@ pub enum WalkKind {
     Ring,
     /// Elements in blocks of equal size: `blocks` points to pointers, `block_length`, `start` in the first block, `length`.
     Blocks,
-    /// Nodes of which each points to the next: `first`, `next`, and `element`, or `key` and `value`; `end` or `length`.
+    /// Nodes that point to the next one: `first`, `next`, and `element`, or `key` and `value`; `end` or `length`.
     List,
     /// A binary tree with pointers to the parents: `root`, `left`, `right`, `parent`, and `element`, or `key` and `value`;
     /// `end`, `length`.
     Tree,
-    /// A hash table with a byte of control for each bucket, whose highest bit says that it is empty: `control`, `entries` (the
-    /// buckets are before it, the first last), `mask` (one less than the buckets), `length`, and `element`, or `key` and
+    /// A hash table with a control byte for each bucket, whose highest bit marks it as empty. Its keys are `control`, `entries`
+    /// (the buckets are before it, the first last), `mask` (the number of buckets minus one), `length`, and `element`, or `key` and
     /// `value`.
     Table,
     /// A tree of nodes with several elements: `root`, `height`, `length`, and of a node `size` (how many elements), `parent`,
     /// `parent_index`, `edges`, and `element`, or `key` and `value`, at `$index`.
     BTree,
-    /// A hash table of buckets with eight places each, which begin at a multiple of eight, and of which each leads to the next
-    /// with the same hash: `first` and `count`, those that are being emptied (`old`, `old_count`), `length`, and of a bucket
-    /// `overflow` (the next), and at `$index` `full`, and `element`, or `key` and `value`.
+    /// A hash table of buckets with eight places each, which are aligned to eight, and which are chained by hash. Its keys are
+    /// `first` and `count`, those that are being emptied (`old`, `old_count`), and `length`. A bucket has `overflow` (the next
+    /// one), and at `$index` `full`, and `element`, or `key` and `value`.
     Buckets,
     /// Truth values, a bit each: `first` points to words, `start` is the first bit in them, `length`.
     Bits,
     /// A value that may be absent: `present`, `value`.
     Optional,
-    /// A value of a type that is known at run time: `descriptor` is where the type's descriptor or its table of methods is,
-    /// `data` leads to the value of `size` bytes, or is the value itself where `direct` says so.
+    /// A value of a type that is known at run time. `descriptor` is the address of the type's descriptor or its table of methods.
+    /// `data` leads to the value of `size` bytes, or is the value itself if `direct` is true.
     Interface,
     /// One of the types among the template arguments: `index`, `storage`.
     Variant,
@@ -77,11 +75,11 @@ pub enum WalkKind {
     Function,
     /// A number with a unit: `value`, and `unit`, which is the text itself.
     Quantity,
-    /// A wrapper, shown as what is in it: `value`.
+    /// A wrapper, shown as its content: `value`.
     Newtype,
     /// A length of time: `seconds`, `nanoseconds`.
     Duration,
-    /// A structure of which only some parts are shown: each key is a part's name. A line `...` says that there are more.
+    /// A structure with only some parts shown: each key is a part's name. A line `...` means that there are more.
     Structure,
     /// Parts without names: each key is a part's number.
     Tuple,
@@ -210,14 +208,14 @@ pub struct TypeRule {
     kind: WalkKind,
     /// Keys and expressions, in the order of the file.
     expressions: Vec<(String, String)>,
-    /// Whether a line `...` says that the value has more parts.
+    /// Whether a line `...` means that the value has more parts.
     has_more: bool,
     /// The file and the line where the rule begins.
     place: (Arc<str>, usize),
 }
 
 impl TypeRule {
-    /// What the value is.
+    /// The kind of the value.
     #[must_use]
     pub const fn kind(&self) -> WalkKind {
         self.kind
@@ -251,7 +249,7 @@ impl fmt::Display for TypeRule {
     }
 }
 
-/// Rules, the first of which that fits a type is used.
+/// Rules; the first that matches a type is used.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TypeRules {
     rules: Vec<TypeRule>,
@@ -286,7 +284,7 @@ impl TypeRules {
         Arc::clone(RULES.get_or_init(read))
     }
 
-    /// Reads rules and puts them before those that are there, so that they win. `name` is what the text is called in messages.
+    /// Parses rules and puts them before the existing ones, so that they win. `name` is the text's name in messages.
     ///
     /// # Errors
     /// At the first line that is no rule. Nothing is added then.

@@ -3,7 +3,7 @@
 /// A type's name in which `*` stands for any text, and `\*` for a star.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pattern {
-    /// What is between the stars.
+    /// The parts between the stars.
     parts: Vec<String>,
 }
 

@@ -21,11 +21,11 @@ pub struct TypeRuleError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub kind: TypeRuleErrorKind,
 }
 
-/// What is wrong with a line of a file of rules.
+/// The error in a line of a file of rules.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypeRuleErrorKind {
@@ -74,7 +74,7 @@ pub enum TypeRuleErrorKind {
     MissingKey {
         /// The kind.
         kind: &'static str,
-        /// The key, or the keys of which one is needed.
+        /// The key, or a list of keys one of which is needed.
         key: &'static str,
     },
     /// A key without an expression.

@@ -1,4 +1,4 @@
-//! What is asked of types.
+//! Queries about types.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::dwarf::Die;
 use crate::module::Module;
 use crate::modules::Modules;
 
-/// A type of which nothing is known.
+/// An unknown type.
 pub(super) fn unknown() -> Type {
     Type::Unknown {
         name: "<unknown type>".to_owned(),
@@ -38,7 +38,7 @@ impl<'a> Types<'a> {
         self.modules
     }
 
-    /// What is known already.
+    /// The types that are already known.
     pub(super) const fn table(self) -> &'a TypeTable {
         self.table
     }
@@ -90,7 +90,7 @@ impl<'a> Types<'a> {
                 | Type::Enumeration { size, .. }
                 | Type::MemberPointer { size, .. }
                 | Type::Unknown { size, .. } => *size,
-                // A reference is as large as what it refers to.
+                // A reference has the size of its target.
                 Type::Reference { target, .. }
                 | Type::Typedef { target, .. }
                 | Type::Qualified { target, .. } => {
@@ -124,12 +124,12 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// A type behind its typedefs and qualifiers.
+    /// A type without its typedefs and qualifiers.
     pub(crate) fn strip(self, type_id: TypeId) -> Arc<Type> {
         self.type_of(self.strip_id(type_id))
     }
 
-    /// The number of the type behind typedefs and qualifiers.
+    /// The number of the type without typedefs and qualifiers.
     pub(crate) fn strip_id(self, type_id: TypeId) -> TypeId {
         let mut type_id = type_id;
         for _ in 0..DEEPEST_TYPE {
@@ -160,7 +160,7 @@ impl<'a> Types<'a> {
         self.table.make(made)
     }
 
-    /// A type with a name of its own, made when it is first asked for.
+    /// A builtin type with a name, made when it is first requested.
     pub(crate) fn make_named(
         self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Arrays, and the bounds that only the running program knows.
+//! Arrays, and bounds that are known only at run time.
 
 use gimli::constants;
 use tracewire_model::Address;

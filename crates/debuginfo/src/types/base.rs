@@ -4,8 +4,7 @@ use tracewire_arch::Architecture;
 
 use super::{BaseEncoding, Type};
 
-/// The usual name of one of C's base types, however its words are ordered: `long unsigned int` is
-/// `unsigned long`. `None` for anything else.
+/// The usual name of one of C's base types, with its words in any order: `long unsigned int` is `unsigned long`. `None` for others.
 #[must_use]
 pub fn canonical_c_name(name: &str) -> Option<&'static str> {
     let (mut long, mut short, mut signed, mut unsigned, mut int) = (0, false, false, false, false);

@@ -12,15 +12,15 @@ pub(crate) use access::Types;
 pub use array::ArrayBound;
 pub(crate) use table::TypeTable;
 
-/// A type in a [`crate::Symbols`]; follow it with [`crate::Symbols::type_of`]. Two ids that differ may still
-/// name the same type, read from two units.
+/// A type in a [`crate::Symbols`]; follow it with [`crate::Symbols::type_of`]. Two different ids may be the same type, read from
+/// two units.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TypeId(pub(crate) u32);
 
 /// The language a unit was written in, which settles how expressions are read and values are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Language {
-    /// C, and what is shown like it (assembler, D, unknown languages).
+    /// C, and languages that are shown like it (assembler, D, unknown languages).
     C,
     /// C++.
     Cpp,
@@ -57,11 +57,11 @@ pub enum BaseEncoding {
     Float,
     /// Two IEEE numbers, real part first.
     ComplexFloat,
-    /// Anything else: shown as bytes.
+    /// Others: shown as bytes.
     Unknown,
 }
 
-/// What keyword a structure was declared with.
+/// The keyword of a structure's declaration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StructureKind {
     /// `struct` (and Rust's structs, tuples and enums).
@@ -72,7 +72,7 @@ pub enum StructureKind {
     Union,
 }
 
-/// What kind of reference.
+/// The kind of a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReferenceKind {
     /// `T &`.
@@ -97,7 +97,7 @@ pub enum Type {
     },
     /// A pointer.
     Pointer {
-        /// What it points to.
+        /// Its target.
         target: TypeId,
         /// Size in bytes.
         size: u64,
@@ -106,7 +106,7 @@ pub enum Type {
     },
     /// A C++ reference.
     Reference {
-        /// What it refers to.
+        /// Its target.
         target: TypeId,
         /// Size in bytes.
         size: u64,
@@ -132,7 +132,7 @@ pub enum Type {
         size: u64,
         /// Its members, in order; base classes are members with [`Member::base_class`].
         members: Vec<Member>,
-        /// Static members of the class: variables that live elsewhere.
+        /// Static members of the class: variables that are defined elsewhere.
         static_members: Vec<StaticMember>,
         /// For a Rust enum.
         variants: Option<Box<VariantPart>>,
@@ -161,12 +161,12 @@ pub enum Type {
     Qualified {
         /// `const`, `volatile`, `restrict` or `_Atomic`.
         qualifier: &'static str,
-        /// What is qualified.
+        /// The qualified type.
         target: TypeId,
     },
     /// A function's type.
     Function {
-        /// What it returns; [`Type::Void`] for nothing.
+        /// The return type; [`Type::Void`] for none.
         returns: TypeId,
         /// The types of its parameters.
         parameters: Vec<TypeId>,
@@ -182,9 +182,9 @@ pub enum Type {
         /// Size in bytes.
         size: u64,
     },
-    /// A type that the reader does not know; shown as bytes.
+    /// A type that the reader does not support; shown as bytes.
     Unknown {
-        /// What the debug information calls it.
+        /// Its name in the debug information.
         name: String,
         /// Size in bytes, 0 if not given.
         size: u64,
@@ -194,7 +194,7 @@ pub enum Type {
 /// A member of a structure.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Member {
-    /// Its name; none for an anonymous structure or union, whose members are found as if they stood here.
+    /// Its name; `None` for an anonymous structure or union, whose members are found as members of the outer one.
     pub name: Option<String>,
     /// Its type.
     pub type_id: TypeId,
@@ -222,7 +222,7 @@ pub struct StaticMember {
 /// The variants of a Rust enum.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct VariantPart {
-    /// The member that tells which variant holds; none when there is just one variant.
+    /// The member that selects the variant; `None` when there is only one variant.
     pub discriminant: Option<Member>,
     /// The variants.
     pub variants: Vec<Variant>,

@@ -50,7 +50,7 @@ impl Types<'_> {
             return unknown();
         };
         let debug = module.debug();
-        // A declaration that names a type unit stands for the type of that unit.
+        // A declaration that refers to a type unit is replaced by the type of that unit.
         let mut die = die;
         let Some(mut entry) = debug.entry(die) else {
             return unknown();
@@ -106,7 +106,7 @@ impl TypeReader<'_> {
             constants::DW_TAG_volatile_type => self.qualified("volatile"),
             constants::DW_TAG_restrict_type => self.qualified("restrict"),
             constants::DW_TAG_atomic_type => self.qualified("_Atomic"),
-            // What these add does not show in C.
+            // These qualifiers do not show in C.
             constants::DW_TAG_packed_type
             | constants::DW_TAG_shared_type
             | constants::DW_TAG_immutable_type => Type::Typedef {

@@ -18,7 +18,7 @@ impl TypeReader<'_> {
             return (*self.types.type_of(definition)).clone();
         }
         let name = self.qualified_name();
-        // What the enumerators' names are qualified with, as GDB shows them.
+        // The qualification of the enumerators' names, as GDB shows them.
         let scope = if self.debug.facts(self.die.unit).language.is_like_c() {
             None
         } else if flag(self.entry, constants::DW_AT_enum_class) {

@@ -17,7 +17,7 @@ pub(super) enum TypeSource {
     Made,
 }
 
-/// The types of a program that are known, by number. They are read when they are asked for.
+/// The known types of a program, by number. They are read when they are requested.
 #[derive(Debug, Default)]
 pub(crate) struct TypeTable(RefCell<Known>);
 
@@ -29,7 +29,7 @@ struct Known {
     pointers: HashMap<TypeId, TypeId>,
     arrays: HashMap<(TypeId, u64), TypeId>,
     named: HashMap<String, TypeId>,
-    /// The types made on the fly: asked for again, they are the same.
+    /// The types made on request: the same request gives the same type.
     made: HashMap<Arc<Type>, TypeId>,
     /// The types that are just being read, outermost first.
     reading: Vec<TypeId>,
@@ -59,8 +59,8 @@ impl TypeTable {
         self.0.borrow().types.get(id.0 as usize)?.clone()
     }
 
-    /// Notes that a type is being read; false if that must not be, because the type needs itself or too many
-    /// others: the debug information is damaged then.
+    /// Notes that a type is being read. Returns false if it must not be, because the type contains itself or too many others: then
+    /// the debug information is damaged.
     pub(super) fn start_reading(&self, id: TypeId) -> bool {
         let reading = &mut self.0.borrow_mut().reading;
         let may = reading.len() < DEEPEST && !reading.contains(&id);
@@ -84,7 +84,7 @@ impl TypeTable {
         self.0.borrow_mut().make(made)
     }
 
-    /// A type with a name of its own, made once.
+    /// A builtin type with a name, made once.
     pub(super) fn make_named(
         &self,
         key: &str,
@@ -130,7 +130,7 @@ impl TypeTable {
 
 impl Known {
     fn push(&mut self, source: TypeSource, found: Option<Arc<Type>>) -> TypeId {
-        // Each type is an entry of some debug information or asked for by name: they do not come to 2^32.
+        // Each type is an entry of some debug information or requested by name: there are fewer than 2^32.
         let id = TypeId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         self.sources.push(source);
         self.types.push(found);

@@ -12,8 +12,8 @@ use crate::dwarf::{Die, Entry, flag};
 const MOST_ARGUMENTS: usize = 256;
 
 impl Types<'_> {
-    /// The types among a type's template arguments, in order; the arguments of a parameter pack are in its place. Arguments
-    /// that are values are left out.
+    /// The types among a type's template arguments, in order. A parameter pack is replaced by its arguments. Arguments that are
+    /// values are left out.
     pub(crate) fn template_arguments(self, type_id: TypeId) -> Vec<TypeId> {
         self.template_of(type_id).0
     }

@@ -1,4 +1,4 @@
-// What Rust programs are made of: modules, generics, closures, enums, traits.
+// The parts of Rust programs: modules, generics, closures, enums, traits.
 use std::collections::HashMap;
 
 pub mod store {

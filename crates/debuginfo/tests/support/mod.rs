@@ -1,4 +1,4 @@
-//! Programs built for a test, and what GDB says of them.
+//! Programs built for a test, and GDB's answers about them.
 
 #![allow(dead_code)]
 
@@ -62,8 +62,7 @@ pub fn gdb(program: &Path, directory: &Path, python: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The addresses where GDB puts a breakpoint on each location, with the line it tells for each; none for what it
-/// cannot resolve.
+/// The addresses where GDB puts a breakpoint on each location, with the line of each; none for what it cannot resolve.
 pub fn gdb_locations(
     program: &Path,
     directory: &Path,

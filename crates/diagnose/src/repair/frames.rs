@@ -12,11 +12,11 @@ use tracewire_tracefile::raw::{FrameShape, blocks_fit};
 use super::known::Known;
 use super::search::{Search, WholeFrames, kinds_of_blocks, unknown_kind};
 
-/// How many frames are looked at to find out the size of their register blocks.
+/// How many frames are used to determine the size of their register blocks.
 const FRAMES_TO_SETTLE: usize = 200;
 
-/// The largest frames from which the size of a register block is guessed, in bytes. No machine that GDB knows has more
-/// registers than a quarter of this.
+/// The largest frames from which the size of a register block is guessed, in bytes. No machine of GDB has more registers than a
+/// quarter of this.
 const LARGEST_TELLING_FRAME: usize = 1 << 16;
 
 /// Finds the whole frames, in the byte order and with the register block size that give most of them; in this byte order, where
@@ -40,7 +40,7 @@ pub(super) fn salvage(
         layout.map(RegisterLayout::size),
     ]
     .into_iter()
-    // GDB refuses a file that says 0.
+    // GDB refuses a file with size 0.
     .filter(|size| size.is_some_and(|size| size > 0))
     .collect();
     let mut best: Option<(Score, WholeFrames)> = None;
@@ -63,7 +63,7 @@ pub(super) fn salvage(
         sizes.push(None);
     }
     try_all(&orders, &sizes, &mut best);
-    // What looks like frames by chance is little of a file whose register blocks have another size.
+    // Chance matches cover little of a file whose register blocks have another size.
     let length = |ranges: &[Range<usize>]| ranges.iter().map(Range::len).sum::<usize>();
     let few = best
         .as_ref()
@@ -91,9 +91,9 @@ pub(super) fn salvage(
 /// How good a reading of the frames is; the greater the better.
 type Score = (bool, usize, usize);
 
-/// First one of which everything is a good frame: the file is good. Then the one of whose bytes most are in frames with known
-/// blocks, twice as many of known tracepoints: with a wrong size, all frames seem to have blocks of an unknown kind, and in
-/// the wrong byte order all to be of tracepoints that nobody knows.
+/// The best candidate is one in which everything is a good frame. Then it is the one with most bytes in frames with known blocks;
+/// those of known tracepoints count twice. With a wrong size, all frames seem to have unknown blocks, and in the wrong byte order
+/// unknown tracepoints.
 fn score(frames: &WholeFrames, bytes: &[u8], known: &Known) -> Score {
     let mut all_good = !frames.kept.is_empty();
     let mut weight = 0;
@@ -112,8 +112,7 @@ fn score(frames: &WholeFrames, bytes: &[u8], known: &Known) -> Score {
     (is_good, weight, frames.kept.len())
 }
 
-/// Sizes of register blocks with which the first frames' blocks would fit, when frames are followed by their
-/// sizes alone.
+/// Sizes of register blocks with which the first frames' blocks would fit, if frames are followed only by their sizes.
 fn guessed_sizes(bytes: &[u8], start: usize, order: ByteOrder) -> Vec<u32> {
     let mut votes: HashMap<u32, usize> = HashMap::new();
     let mut at = start;
@@ -146,14 +145,14 @@ fn guessed_sizes(bytes: &[u8], start: usize, order: ByteOrder) -> Vec<u32> {
     sizes.into_iter().take(4).map(|(size, _)| size).collect()
 }
 
-/// Finds the whole frames of the tracepoints that the description knows, and of those that have several frames:
-/// a number that is damaged is once. Where the description knows none that has frames, it is itself damaged,
-/// and any number will do. Blocks of an unknown kind are some stub's own where several frames have them, else damage.
+/// Finds the whole frames of the tracepoints in the description, and of those with several frames, since a damaged number occurs
+/// only once. If the description has no tracepoint with frames, it is damaged itself, and any number is accepted. Unknown blocks
+/// belong to some stub if several frames have them, else they are damage.
 fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &Known) -> WholeFrames {
     let mut kinds = repeated_kinds(bytes, start, shape, &known.numbers);
     loop {
         let found = search_with(bytes, start, shape, known, &kinds);
-        // What several frames seemed to have may be left in one, which would then not be whole the next time.
+        // A kind of block that several frames seemed to have may remain in only one, which would then not be whole the next time.
         let kept = found.kept.iter();
         let data = kept.filter_map(|frame| bytes.get(frame.start + FRAME_HEADER..frame.end));
         let mut several = of_several(data.filter_map(|data| unknown_kind(data, shape)));
@@ -232,7 +231,7 @@ fn repeated_kinds(
     of_several(kinds)
 }
 
-/// What occurs more than once.
+/// The kinds that occur more than once.
 fn of_several(kinds: impl IntoIterator<Item = u8>) -> HashSet<u8> {
     let mut seen = HashSet::new();
     kinds

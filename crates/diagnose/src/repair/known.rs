@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tracewire_model::{DefinitionContent, DefinitionRecord};
 use tracewire_tracefile::Description;
 
-/// What the description tells of the tracepoints that have frames.
+/// The description's facts about tracepoints with frames.
 pub(super) struct Known {
     /// All of them.
     pub(super) numbers: HashSet<i32>,

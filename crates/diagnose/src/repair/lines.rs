@@ -19,10 +19,10 @@ const KINDS: [&str; 12] = [
 /// How much of a lost line is shown.
 const SHOWN: usize = 60;
 
-/// How far damage may reach, in bytes, after which lines are still looked for.
+/// The longest damage, in bytes, after which lines are still searched.
 const DAMAGE: usize = 512;
 
-/// What is left of a description.
+/// The rest of a description.
 pub(super) struct SalvagedLines {
     pub(super) lines: Vec<Vec<u8>>,
     /// Where frames may start, at the earliest.
@@ -32,7 +32,7 @@ pub(super) struct SalvagedLines {
 /// Where lines are taken to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// At the first empty line, as in a good file, whatever is after it.
+    /// At the first empty line, as in a good file, with any content after it.
     FirstEmpty,
     /// Where no more lines of text with a known word follow: the empty line that ends them may be damage, and may be
     /// damaged.
@@ -60,7 +60,7 @@ pub(super) fn salvage(bytes: &[u8], end: End, changes: &mut Vec<Change>) -> Salv
                 break;
             }
         }
-        // Every line has its end; one that has not is cut.
+        // A line without an end is cut.
         if text && !line.is_empty() && line.len() <= MAX_LINE && next > line.len() {
             lines.push((number, line.to_vec()));
         } else {
@@ -242,7 +242,7 @@ fn define_tracepoints(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Chang
     }
 }
 
-/// The line that defines a tracepoint of which nothing is known but its address.
+/// The definition of a tracepoint of which only the address is known.
 pub(super) fn made_up(number: TracepointNumber, address: Address) -> Vec<u8> {
     let content = DefinitionContent::Definition {
         enabled: true,

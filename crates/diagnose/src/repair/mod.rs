@@ -1,9 +1,8 @@
-//! A good file out of a cut or damaged one.
+//! Repairs a cut or damaged file.
 //!
-//! Everything that is whole is kept, byte for byte; what is not is left out and reported. Lines are taken one by
-//! one, so that damage to one costs one. Frames are followed from one to the next by their sizes; where the
-//! chain breaks, the next place is looked for at which a whole frame is, one whose blocks end where its
-//! size says and after which another one follows.
+//! Every whole part is kept, byte for byte; other parts are left out and reported. Lines are taken one by one, so that damage to
+//! one costs only that one. Frames are followed by their sizes. If the chain breaks, the next whole frame is searched: its blocks
+//! end where its size says, and another frame follows.
 
 mod frames;
 mod known;
@@ -25,12 +24,12 @@ use tracewire_tracefile::{
     Checksum, Description, HEADER, MAX_LINE, OpenError, TraceFile, TraceFileWriter, WriteError,
 };
 
-/// What was done to a file.
+/// The changes to a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Repair {
     /// How many frames the new file has.
     pub frames: u64,
-    /// What could not be kept, or was made up: lines first, by their numbers, and bytes last, by their offsets.
+    /// The parts that were dropped or made up: lines first, by their numbers, and bytes last, by their offsets.
     pub changes: Vec<Change>,
 }
 
@@ -57,7 +56,7 @@ pub enum Change {
     RegisterBlockSize(u32),
     /// A tracepoint that frames or other lines name had no definition; one was made up.
     TracepointMadeUp(TracepointNumber),
-    /// The status line was missing, or told another number of frames or other things that cannot be.
+    /// The status line was missing, or had another number of frames or other contradictions.
     Status,
     /// FileBytes that are no whole frame were left out.
     BytesLost {
@@ -68,8 +67,8 @@ pub enum Change {
     },
     /// The end marker was missing.
     EndMarker,
-    /// The checksum was missing, or that of other bytes: what has changed may be a collected value, which nothing says. The
-    /// new file has a checksum of its own.
+    /// The checksum was missing, or did not match: the change may be in a collected value, which cannot be recognized. The new file
+    /// has a new checksum.
     Checksum,
 }
 
@@ -145,7 +144,7 @@ pub fn repair(bytes: &[u8], path: impl AsRef<Path>) -> Result<Repair, WriteError
     })
 }
 
-/// What is whole of a file that may be damaged anywhere, before it is written.
+/// The whole parts of a file that may be damaged anywhere, before they are written.
 #[derive(Debug)]
 pub struct Salvage<'a> {
     /// The whole file.
@@ -164,7 +163,7 @@ impl<'a> Salvage<'a> {
     /// Looks through a whole file, and leaves out lines with bytecode that cannot be evaluated.
     #[must_use]
     pub fn of(bytes: &'a [u8]) -> Self {
-        // What a frame has collected may look like lines.
+        // A frame's collected data may look like lines.
         let plain = Self::in_order_of_readers(bytes, lines::End::FirstEmpty);
         if plain.lost() == 0 {
             return plain;
@@ -177,7 +176,7 @@ impl<'a> Salvage<'a> {
         }
     }
 
-    /// What is whole, in the byte order in which a reader of the new file takes it: few frames may be whole in both.
+    /// The whole parts, in the byte order of the new file's readers: few frames may be whole in both orders.
     fn in_order_of_readers(bytes: &'a [u8], end: lines::End) -> Self {
         let found = Self::look_through(bytes, end, None);
         match found.order_of_readers() {
@@ -202,12 +201,12 @@ impl<'a> Salvage<'a> {
 
     /// Whether the frames, one after the other, may be a whole number of frames in this byte order.
     fn may_be_whole_in(&self, order: ByteOrder) -> bool {
-        // What is left of the frame that has begun.
+        // The rest of the current frame.
         let mut left = 0;
         for mut rest in self.frames() {
             while !rest.is_empty() {
                 if left == 0 {
-                    // A header that is in two frames: a reader tells.
+                    // A header in two frames: a reader decides.
                     let Some(size) = order.u32_at(rest, 2) else {
                         return true;
                     };
@@ -297,7 +296,7 @@ impl<'a> Salvage<'a> {
         &self.description
     }
 
-    /// How many frames the file's status line told.
+    /// The number of frames in the file's status line.
     #[must_use]
     pub const fn told_frames(&self) -> Option<u64> {
         self.told_frames
@@ -310,8 +309,8 @@ impl<'a> Salvage<'a> {
             .filter_map(|frame| self.bytes.get(frame.clone()))
     }
 
-    /// Writes a good file of it, which takes the place of `path` when all is written. One in which nothing was wrong stays as
-    /// it is to the last byte, but for zeros without end after its end marker; any other has a checksum from now on.
+    /// Writes a repaired file, which replaces `path` when all is written. A file without faults is copied unchanged, except for
+    /// endless zeros after its end marker; any other gets a checksum.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -330,7 +329,7 @@ impl<'a> Salvage<'a> {
         writer.finish()
     }
 
-    /// What could not be kept, or was made up: lines first, by their numbers, and bytes last, by their offsets.
+    /// The parts that were dropped or made up: lines first, by their numbers, and bytes last, by their offsets.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
@@ -374,7 +373,7 @@ fn usable_layout(lines: &mut Vec<Vec<u8>>, changes: &mut Vec<Change>) -> Option<
     }
 }
 
-/// Makes the `R` line say, in hexadecimal, the size with which frames parse. GDB refuses a file that says 0.
+/// Sets the size in the `R` line, in hexadecimal, to that with which frames parse. GDB refuses a file with size 0.
 fn set_register_block(
     lines: &mut Vec<Vec<u8>>,
     description: &Description,
@@ -414,7 +413,7 @@ fn define_tracepoints(
     }
 }
 
-/// Makes the status line tell the number of frames that there are, and no more free space than there is space.
+/// Sets the number of frames in the status line, and limits the free space to the buffer's size.
 fn set_status(
     lines: &mut Vec<Vec<u8>>,
     description: &Description,
@@ -426,7 +425,7 @@ fn set_status(
         let (free, size) = (fields.buffer_free, fields.buffer_size);
         matches!((free, size), (Some(free), Some(size)) if free > size)
     };
-    // What a known field says is among the others only where it cannot be read.
+    // A known field is among the others only if its value is invalid.
     let is_damaged = |(name, value): &(String, String)| value.is_empty() || Status::is_known(name);
     let told = |fields: &StatusFields| fields.frames.is_none_or(|told| told == frames);
     let good = |status: &Status| {
@@ -454,7 +453,7 @@ fn set_status(
     fields.frames = Some(frames);
     // A field that was damaged is none.
     fields.other.retain(|field| !is_damaged(field));
-    // What GDB would refuse the new line for is none, either.
+    // A new line that GDB would refuse is no repair, either.
     let printed = Status::from(fields.clone()).to_string();
     if Status::parse_line(printed.as_bytes())
         .is_ok_and(|status| !status.refused_fields().is_empty())

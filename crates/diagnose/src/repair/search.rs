@@ -12,18 +12,18 @@ use tracewire_tracefile::{Block, Blocks};
 
 use super::known::Known;
 
-/// So many frames without blocks in a row are frames, whatever follows them; fewer look like many things.
+/// This many frames without blocks in a row are frames, with anything after them; fewer may be a chance match.
 const CERTAIN_EMPTY_FRAMES: usize = 16;
 
 /// How many blocks are looked at in the smallest file to find a frame after damage.
 const LEAST_PATIENCE: usize = 1 << 20;
 
-/// What is left of the frames.
+/// The remaining frames.
 pub(super) struct WholeFrames {
     pub(super) shape: FrameShape,
     /// Whole frames, headers included.
     pub(super) kept: Vec<Range<usize>>,
-    /// What is between them, and is no frame.
+    /// The data between them.
     pub(super) lost: Vec<Range<usize>>,
     pub(super) end_marker: bool,
 }
@@ -80,7 +80,7 @@ pub(super) fn kinds_of_blocks(data: &[u8], shape: FrameShape) -> HashSet<u8> {
     kinds
 }
 
-/// What is at a place.
+/// The contents at an offset.
 enum Place {
     /// A whole frame that ends there.
     Frame(usize),
@@ -96,18 +96,18 @@ pub(super) struct Search<'a> {
     shape: FrameShape,
     /// The tracepoints that frames may be of; none for any.
     numbers: HashSet<i32>,
-    /// What the description tells of them.
+    /// The description's facts about them.
     known: &'a Known,
-    /// Those of which there are frames without blocks.
+    /// Those with frames that have no blocks.
     empty: HashSet<i32>,
     /// Kinds of blocks that are not known and that frames may have.
     kinds: &'a HashSet<u8>,
     /// The kinds of blocks that frames of each tracepoint have, as far as is known.
     seen: HashMap<i32, HashSet<u8>>,
-    /// From here on there is nothing but zeros.
+    /// From here on there are only zeros.
     zeros: usize,
-    /// How many blocks may still be looked at for the sake of finding a frame after damage: where each byte may start a
-    /// frame that reaches to the file's end, that would have no end.
+    /// How many more blocks may be examined to find a frame after damage. If each byte could start a frame that reaches to the
+    /// file's end, the search would take too long otherwise.
     patience: Cell<usize>,
 }
 
@@ -179,12 +179,12 @@ impl<'a> Search<'a> {
         salvage
     }
 
-    /// Whether nothing but zeros follows.
+    /// Whether only zeros follow.
     fn is_end(&self, at: usize) -> bool {
         (self.zeros..=self.bytes.len()).contains(&at)
     }
 
-    /// Where the frame that starts here ends, by its own size.
+    /// The end of the frame that starts here, by its own size.
     fn end_by_size(&self, at: usize) -> Option<usize> {
         let number = self.shape.order.u16_at(self.bytes, at)?;
         let size = usize::try_from(self.shape.order.u32_at(self.bytes, at + 2)?).ok()?;
@@ -197,8 +197,8 @@ impl<'a> Search<'a> {
         self.numbers.is_empty() || self.is_of(&self.numbers, at)
     }
 
-    /// Whether what is here, after another frame, is a frame without blocks. What looks like one is also a frame whose
-    /// size has become zero, but its blocks follow, of kinds that frames of its tracepoint have elsewhere.
+    /// Whether the data here, after another frame, is a frame without blocks. A frame whose size has become zero looks like one,
+    /// but it is followed by blocks of kinds that frames of its tracepoint have elsewhere.
     fn is_empty_frame_in_order(&self, at: usize) -> bool {
         let end = at + FRAME_HEADER;
         self.end_by_size(at) == Some(end)
@@ -252,8 +252,8 @@ impl<'a> Search<'a> {
         numbers.contains(&i32::from(number))
     }
 
-    /// Whether another frame, the end marker or the end of the file is here. Frames without blocks look
-    /// like many things: after them, one with blocks or the end must come, or so many more that it is no chance.
+    /// Whether another frame, the end marker or the end of the file is here. Chance data can look like frames without blocks: after
+    /// them, one with blocks or the end must come, or enough more of them.
     fn goes_on(&self, mut at: usize) -> bool {
         for _ in 0..CERTAIN_EMPTY_FRAMES {
             if at == self.bytes.len() || self.is_end(at) {
@@ -289,14 +289,13 @@ impl<'a> Search<'a> {
             && unknown_kind(data, self.shape).is_some_and(|kind| self.kinds.contains(&kind))
     }
 
-    /// The end of the frame that starts here, when it is whole: its tracepoint is known, or the description
-    /// knows none; its blocks end where its size says, or there is one of a stub's own kind among them and another
-    /// frame is where its size says.
+    /// The end of the frame that starts here, if it is whole. Its tracepoint is known, or the description has none. Its blocks end
+    /// where its size says, or one of them is a stub's own kind and another frame is where its size says.
     fn whole_frame(&self, at: usize) -> Option<usize> {
         let end = self.end_by_size(at).filter(|_| self.may_be_of(at))?;
         let data = self.bytes.get(at + FRAME_HEADER..end)?;
         let whole = if self.has_known_blocks(data) {
-            // A frame without blocks looks like many things.
+            // Chance data can look like a frame without blocks.
             !data.is_empty() || self.goes_on(end)
         } else {
             // Where the next frame is damaged, its tracepoint's number is enough.
@@ -306,7 +305,7 @@ impl<'a> Search<'a> {
         whole.then_some(end)
     }
 
-    /// What is here.
+    /// The contents here.
     fn place(&self, at: usize) -> Place {
         let Some(end) = self.whole_frame(at) else {
             return Place::Broken;
@@ -327,8 +326,8 @@ impl<'a> Search<'a> {
 
     /// The next place after a broken frame at which one is.
     fn resume(&self, at: usize) -> usize {
-        // Where only the contents are damaged, the size still leads on: to another frame, or to the end, where many sizes
-        // lead when it ends with zeros, or where frames without blocks stand close together.
+        // If only the contents are damaged, the size still leads on: to another frame, or to the end. Many sizes lead there if it
+        // ends with zeros, or if frames without blocks are close together.
         let by_size = self
             .end_by_size(at)
             .filter(|end| *end > at && self.goes_on(*end));
@@ -338,7 +337,7 @@ impl<'a> Search<'a> {
         }
         let mut places = (at + 1..self.bytes.len()).take_while(|_| self.patience.get() > 0);
         let found = places.find(|place| self.may_resume(*place) || self.is_marker_alone(*place));
-        // Frames without blocks, one after the other, look like such of another tracepoint a byte before.
+        // Consecutive frames without blocks, read one byte early, look like frames of another tracepoint.
         let known = found.and_then(|found| {
             let mut near = found..found + FRAME_HEADER;
             near.find(|place| self.is_of(&self.known.numbers, *place) && self.may_resume(*place))
@@ -347,8 +346,8 @@ impl<'a> Search<'a> {
         found.or(by_size).unwrap_or(self.bytes.len())
     }
 
-    /// Where a row of frames without blocks starts: here, or less than a frame later. What is read a few bytes too early or too
-    /// late looks like such a row, too, of other tracepoints, but it ends in the middle of the first frame with blocks.
+    /// The start of a row of frames without blocks: here, or less than a frame later. Data that is read a few bytes too early or
+    /// too late looks like such a row of other tracepoints, too. But that row ends in the middle of the first frame with blocks.
     fn in_step(&self, at: usize) -> usize {
         let is_empty = self.end_by_size(at) == Some(at + FRAME_HEADER);
         if !is_empty || self.is_of(&self.known.numbers, at) || self.row_leads_on(at) {
@@ -359,7 +358,7 @@ impl<'a> Search<'a> {
             .unwrap_or(at)
     }
 
-    /// Whether a frame with blocks, or the end, stands behind the frames without blocks here.
+    /// Whether a frame with blocks, or the end, follows the frames without blocks here.
     fn row_leads_on(&self, mut at: usize) -> bool {
         loop {
             match self.end_by_size(at) {

@@ -1,4 +1,4 @@
-//! What is wrong with the description: its lines one by one, and what they say of the file.
+//! Faults of the description: its single lines, and their facts about the file.
 
 use std::collections::HashSet;
 
@@ -83,7 +83,7 @@ pub(super) fn check(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
     }
 }
 
-/// What a line says that a reader should know, where it can be understood.
+/// Checks a line that can be parsed for warnings.
 fn check_line(
     text: &[u8],
     defined: &HashSet<(TracepointNumber, Address)>,
@@ -156,7 +156,7 @@ fn check_status_fields(status: &Status, report: &mut dyn FnMut(Fault)) {
     }
 }
 
-/// A word of the file as it can be printed, cut where it is long.
+/// A word of the file in printable form, cut to a limit.
 fn shown(word: &[u8]) -> String {
     const LONGEST: usize = 40;
     let text = word.get(..LONGEST).unwrap_or(word).escape_ascii();

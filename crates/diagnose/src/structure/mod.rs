@@ -1,7 +1,7 @@
-//! What is wrong with the structure of a trace file.
+//! Faults in the structure of a trace file.
 //!
-//! An error is what makes a reader show wrong things or nothing: damage, a cut, counts that cannot be. A
-//! warning is what a reader should know: values that were not collected, what GDB will not read.
+//! An error makes a reader show wrong data or nothing: damage, a cut, contradictory counts. A warning is something that a reader
+//! should know: values that were not collected, parts that GDB will not read.
 
 mod description;
 mod steps;
@@ -20,13 +20,13 @@ use tracewire_tracefile::{
 /// How many zero bytes may be after the end marker; GDB writes 2, its test suite 4.
 pub(crate) const MOST_ZEROS: u64 = 8;
 
-/// How many blocks may be gone over for what actions ask for, in a file of few frames, and how many more for each byte of
-/// the file: every frame is held against all actions of its tracepoint, and there may be millions of either.
+/// The most blocks that are searched for the data of actions, in a file of few frames, and the additional ones for each byte of the
+/// file: every frame is compared with all actions of its tracepoint, and there may be millions of both.
 const SEARCHES: u64 = 1 << 26;
 const SEARCHES_PER_BYTE: u64 = 8;
 
-/// Looks for everything that is wrong with a file, and reports first what its lines and counts say, one kind after the
-/// other, then what is wrong with each frame, in their order, and last how the file ends.
+/// Finds all faults of a file. Reports first those of its lines and counts, by kind, then those of each frame, in their order, and
+/// last those of the file's end.
 pub fn check_structure(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     description::check(file, &mut |place, fault| report(Finding { place, fault }));
     for tracepoint in file.description().tracepoints() {
@@ -181,7 +181,7 @@ fn check_frame(
     }
 }
 
-/// How many blocks are gone over for an action at most. Those of memory are in order.
+/// The most blocks that are searched for an action. Those of memory are in order.
 const fn cost(frame: &Frame<'_>, action: &Action) -> u64 {
     match action {
         Action::Memory { base: None, .. } | Action::Expression(_) => 1,
@@ -190,7 +190,7 @@ const fn cost(frame: &Frame<'_>, action: &Action) -> u64 {
     }
 }
 
-/// What of an action is not in the frame. An expression may collect anything or nothing.
+/// The parts of an action that are missing in the frame. An expression may collect anything or nothing.
 fn missing<'f>(
     frame: &Frame<'f>,
     memory: &OnceCell<CollectedMemory<'f>>,

@@ -1,12 +1,12 @@
-//! Where steps of `while-stepping` may have led back to.
+//! Addresses to which steps of `while-stepping` may have led back.
 
 use std::collections::{HashMap, HashSet};
 
 use tracewire_model::{Address, TracepointNumber};
 use tracewire_tracefile::TraceFile;
 
-/// The addresses of tracepoints at which more frames look like hits than hits were counted: steps have led back there, and
-/// the file does not tell which frames are theirs.
+/// The addresses of tracepoints at which more frames look like hits than hits were counted: steps have led back there, and their
+/// frames cannot be recognized.
 #[must_use]
 pub(crate) fn led_back(file: &TraceFile) -> HashSet<(TracepointNumber, Address)> {
     let tracepoints = file.description().tracepoints().iter();

@@ -1,9 +1,9 @@
-//! Fields that a line can be read with and that its format does not allow.
+//! Fields that can be read but that the format does not allow.
 //!
-//! Readers take what they can, since a trace that is not quite in its format is better than none. QEMU4V's own page
-//! says more: which modes there are, that an opcode has 16, 32 or 64 bits, that data has the digits of its size, that
-//! names of registers are lower-case. An access of 3 bytes is one of MIPS's unaligned loads and stores. MicroTESK's tracer has sizes of any number of bytes and registers by its own
-//! names.
+//! Readers are tolerant, since a trace that is not quite in its format is better than none. QEMU4V's documentation is stricter: it
+//! lists the modes, an opcode has 16, 32 or 64 bits, data has the digits of its size, and names of registers are lower-case. An
+//! access of 3 bytes is one of MIPS's unaligned loads and stores. MicroTESK's tracer has sizes of any number of bytes and other
+//! names of registers.
 
 use std::fmt;
 
@@ -153,7 +153,7 @@ impl Fields {
         }
         let (first, latest) = self.units.get_or_insert((now, now));
         let before = std::mem::replace(latest, now);
-        // Of lines that stay with another unit the first is given.
+        // For lines with a constant other unit only the first is reported.
         if now != *first && now != before {
             let before = *first;
             findings.add(here, Fault::Field(Field::Unit { before, now }));
@@ -193,7 +193,7 @@ impl Fields {
         {
             add(Field::Set(set));
         }
-        // Where the state is one of the two, the mode is what is before it.
+        // If the state is one of the two, the mode is the part before it.
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut parts = instruction.mode.splitn(2, |byte| *byte == b'_');
         let (mode, security) = (parts.next().unwrap_or_default(), parts.next());

@@ -14,7 +14,7 @@ struct Page {
     known: [u64; PAGE / 64],
 }
 
-/// What is known of memory, for all cpus together.
+/// The known contents of memory, for all cpus together.
 pub(super) struct Memory {
     order: ByteOrder,
     data_order: Option<DataOrder>,

@@ -17,7 +17,7 @@ const RARE: u64 = 500;
 /// How many kinds of instructions are distinguished at most.
 const KINDS: usize = 1 << 16;
 
-/// What is known of one kind of instruction, for one kind of line.
+/// Counts for one kind of instruction and one kind of line.
 #[derive(Default)]
 struct Habit {
     with: u64,
@@ -48,7 +48,7 @@ pub(super) struct Missing {
     kinds: HashMap<Vec<u8>, usize>,
     habits: Vec<Habit>,
     waiting: VecDeque<Waiting>,
-    /// Lines that belong to the instruction that comes next.
+    /// Lines that belong to the next instruction.
     early: [bool; 2],
     values: HashMap<Vec<u8>, u64>,
     writes: u64,
@@ -198,7 +198,7 @@ impl Missing {
         }
     }
 
-    /// A line of a register. Learns too whether registers are written that do not change.
+    /// A line of a register. It also shows whether unchanged registers are written.
     pub(super) fn register(&mut self, owner: Owner, write: &RegisterWrite<'_>) {
         // Some tracers write flags only when they change, and all else always.
         let is_flags = FLAGS.iter().any(|name| {

@@ -1,12 +1,11 @@
-//! What is wrong with a trace: where its lines contradict each other, or what the machine could do.
+//! Faults of a trace: lines that contradict each other, or that the machine cannot produce.
 //!
-//! Eight kinds of faults are given ([`Fault`]). What could be one but need not be, is looked at again when more of the
-//! trace is known:
-//! - An interrupt looks like a jump without a branch. It is distinguished by the return from it, which comes back to
-//!   where it struck, or by another interrupt that went to the same place.
-//! - Some tracers write a register's line only when its value changes. Then no missing line of a register is given.
-//! - A line is missing where an instruction has none that did nearly always have one.
-//! - Numbers of instructions are looked at only in traces where nearly all of them count up.
+//! There are eight kinds of faults ([`Fault`]). A possible fault is decided when more of the trace is known:
+//! - An interrupt looks like a jump without a branch. It is recognized by its return to the interrupted place, or by another
+//!   interrupt that went to the same place.
+//! - Some tracers write a register's line only when its value changes. Then no missing line of a register is reported.
+//! - A line is missing if an instruction lacks one that it has nearly always.
+//! - Numbers of instructions are checked only in traces in which nearly all of them count up.
 
 mod fields;
 mod memory;
@@ -48,7 +47,7 @@ pub enum Fault {
     TimeBackwards {
         /// The time above.
         before: Time,
-        /// This one's.
+        /// The time of this one.
         now: Time,
     },
     /// An instruction is where the one before it could not go.
@@ -64,12 +63,12 @@ pub enum Fault {
     Number {
         /// The number before.
         before: u64,
-        /// This one's.
+        /// The number of this one.
         now: u64,
     },
-    /// An instruction lacks a line that it has elsewhere.
+    /// An instruction lacks a line that it has at other executions.
     MissingLine {
-        /// What kind of line: of memory, or of a register.
+        /// The kind of line: of memory, or of a register.
         of: LineKind,
         /// The instruction's disassembly, or its code.
         instruction: String,
@@ -78,9 +77,9 @@ pub enum Fault {
     Contradiction {
         /// The first byte that differs.
         address: Address,
-        /// What memory held.
+        /// The known byte in memory.
         known: u8,
-        /// What was read.
+        /// The byte that was read.
         read: u8,
         /// The size of the access, in bytes.
         size: u32,
@@ -158,18 +157,18 @@ pub struct Finding {
     pub line: u64,
     /// The instruction it is about, where there is one.
     pub instruction: Option<InstructionNumber>,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a trace.
+/// The faults of a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// The findings in the order of their lines, at most [`LISTED`] of a kind.
     pub findings: Vec<Finding>,
-    /// What a user is to know of the whole, and what is no fault.
+    /// Messages for the user that are no faults.
     pub warnings: Vec<String>,
-    /// What registers that are loaded and stored say of the order of data, in Tarmac.
+    /// The evidence for the order of data from loaded and stored registers, in Tarmac.
     pub data_order: DataOrderEvidence,
     /// How many findings there are in all.
     pub count: u64,
@@ -247,7 +246,7 @@ pub fn check(
     checker.finish(text, lines)
 }
 
-/// What would write memory, and what is reported of it.
+/// The instructions that would write memory, and the reported accesses.
 #[derive(Default)]
 struct Stored {
     accesses: u64,
@@ -262,13 +261,13 @@ struct Checker {
     stores: Stored,
     machine: Option<&'static Machine>,
     memory: Memory,
-    /// What registers say of the order of data; none where the format says.
+    /// Observes the order of data by registers; `None` if the format defines it.
     data: Option<DataOrderObserver>,
     sequence: Sequence,
     missing: Missing,
     format: Format,
     instructions: u64,
-    /// Offset after the last line that has its end. What follows is cut, which is one fault whatever the rest of the line says.
+    /// The offset after the last line with an end. The rest is cut, which is one fault for any content of it.
     whole_lines: u64,
 }
 

@@ -7,7 +7,7 @@ use tracewire_exec_trace::record::{Address, CpuNumber, Instruction, Owner, Time}
 
 use super::{Fault, Findings, Here, LISTED};
 
-/// At most one in so many instructions may have a number that does not follow, if numbers are to mean anything.
+/// Numbers are used if at most one in this many instructions has one that does not follow.
 const NUMBERS_COUNT_UP: u64 = 20;
 
 /// Where an execution may go on.
@@ -32,7 +32,7 @@ struct Cpu {
     number: Option<CpuNumber>,
     time: Option<Time>,
     id: Option<u64>,
-    /// What the instruction before allows.
+    /// The addresses that the previous instruction allows.
     expected: Option<Expected>,
     /// A branch whose delay slot is next.
     pending: Option<(Flow, u64)>,
@@ -215,8 +215,7 @@ impl Sequence {
 }
 
 impl Cpu {
-    /// An instruction that goes anywhere went to `at`: if an interrupt struck there, it was one. Gives where it had
-    /// gone.
+    /// An instruction that may go anywhere went to `at`: returns where the interrupt had gone, if one was taken there.
     fn came_back(&mut self, at: u64) -> Option<u64> {
         // A fault comes back to the instruction that it struck, or after it.
         let place = self
@@ -228,7 +227,7 @@ impl Cpu {
         Some(entry)
     }
 
-    /// What the instruction allows for the next.
+    /// The addresses that the instruction allows for the next one.
     fn go_on(&mut self, machine: &Machine, instruction: &Instruction<'_>) {
         let at = instruction.address.0;
         self.latest = instruction.address;
@@ -258,7 +257,7 @@ impl Cpu {
                     DelaySlot::None if !instruction.taken => Expected::At(next, None),
                     DelaySlot::None if flow.is_next() => Expected::At(next, None),
                     DelaySlot::None => {
-                        // Nothing of a conditional instruction of Thumb says so.
+                        // The code of a conditional Thumb instruction does not show it.
                         let may_stay = flow.is_conditional
                             || instruction.set.is_some_and(InstructionSet::is_thumb);
                         after(machine, &flow, may_stay.then_some(next))

@@ -1,12 +1,12 @@
-//! Two traces of what should be the same execution, compared: a model and the register transfer level, two builds of
-//! a processor, two runs.
+//! Compares two traces that should have the same execution: a model and the register transfer level, two builds of a processor, two
+//! runs.
 //!
-//! Instructions are put side by side by their addresses, each cpu's by themselves. Where they part, the next place is
-//! looked for, within a window, from which both go the same way again. What instructions wrote is compared location by
-//! location: each register and each byte of memory must get the same values in the same order, but different
-//! locations may be written in another order, and by another instruction of the window. A value that a location has
-//! already need not be written by both; digits that one trace does not know fit anything. Times, numbers and texts of
-//! instructions are not compared, nor whether a producer reports an instruction as skipped (`IS`) that does nothing.
+//! Instructions are matched by their addresses, for each cpu separately. If they differ, the next place within a window is searched
+//! from which both continue in the same way. Written values are compared location by location: each register and each byte of
+//! memory must get the same values in the same order. Different locations may be written in another order, and by another
+//! instruction of the window. A value that a location already has need not be written by both; digits that one trace does not have
+//! match any. Times, numbers and texts of instructions are not compared, nor whether a skipped instruction without an effect is
+//! reported (`IS`).
 
 mod stream;
 mod values;
@@ -60,7 +60,7 @@ pub struct Place {
     pub address: Address,
 }
 
-/// What differs.
+/// A difference.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Difference {
     /// The traces execute other instructions.
@@ -71,7 +71,7 @@ pub enum Difference {
         /// do not within the window.
         apart: Option<(usize, usize)>,
     },
-    /// A location gets another value; none where one trace does not write it at all.
+    /// A location gets another value; `None` if one trace does not write it.
     Value {
         /// The register, or the address of the byte.
         location: Location,
@@ -89,7 +89,7 @@ pub enum Difference {
         /// In the second.
         right: String,
     },
-    /// One trace ends, and the other goes on.
+    /// One trace ends, and the other continues.
     End {
         /// Whether it is the first that ends.
         is_left: bool,
@@ -156,7 +156,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What comparing gave.
+/// The result of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The differences, in order for each cpu.
@@ -351,7 +351,7 @@ impl Comparison<'_> {
         self.values.go_on(lefts.len() as u64);
     }
 
-    /// Passes over instructions that only one trace has. What they wrote is what each trace goes on with.
+    /// Skips instructions that only one trace has. Each trace continues with the values that they wrote.
     fn pass(&mut self, left: usize, right: usize) {
         for item in self.left.items.drain(..left) {
             self.values.set(&item, true);

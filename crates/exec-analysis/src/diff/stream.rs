@@ -41,7 +41,7 @@ impl Names {
         let parts = machine.and_then(|machine| {
             let part = *machine.locate(name.as_bytes())?.first()?;
             let register = machine.layout().by_number(part.register)?;
-            // A part of a register that starts further up is one of its own.
+            // A part of a register that starts at a higher bit is a separate location.
             Some(match part.register_bit {
                 0 => register.name.clone(),
                 bit => format!("{}.{bit}", register.name),
@@ -80,7 +80,7 @@ pub(super) struct Read {
     bytes: Vec<Option<u8>>,
 }
 
-/// An instruction with what it did.
+/// An instruction with its effects.
 pub(super) struct Item {
     pub(super) number: InstructionNumber,
     pub(super) address: Address,
@@ -89,8 +89,8 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Whether both traces are at the same instruction. Whether it was skipped does not matter: producers differ in
-    /// what they call a branch that is not taken, and what is done or not done shows in the values and the way.
+    /// Whether both traces are at the same instruction, skipped or not: producers differ for a branch that is not taken, and the
+    /// effects show in the values and the path.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.address == other.address
     }
@@ -199,7 +199,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Drops what is before the first instruction at an address; everything where there is none.
+    /// Skips to the first instruction at an address; to the end if there is none.
     pub(super) fn skip_to(&mut self, address: Address) -> Result<(), ReadError> {
         loop {
             self.fill(1)?;

@@ -1,4 +1,4 @@
-//! What each location gets, in each trace: the same values in the same order.
+//! The values of each location in each trace, which must be the same in the same order.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,10 +16,10 @@ struct Waiting {
 
 #[derive(Default)]
 struct Row {
-    /// The values that wait for the other trace; only one of the two has any. Gone when nothing waits: there are as
-    /// many rows as bytes that were written.
+    /// The values that wait for the other trace; only one of the two has any. `None` when nothing waits: there are as many rows as
+    /// written bytes.
     waiting: Option<Box<[VecDeque<Waiting>; 2]>>,
-    /// What each trace wrote last that was given or found in the other.
+    /// The last value of each trace that was reported or matched.
     latest: [Option<Written>; 2],
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Values {
     window: u64,
     now: u64,
     rows: HashMap<Key, Row>,
-    /// What waits, in the order of the deadlines.
+    /// The waiting values, in the order of the deadlines.
     deadlines: VecDeque<(u64, Key)>,
     told: Vec<Told>,
 }
@@ -40,7 +40,7 @@ fn fits(a: &Written, b: &Written) -> bool {
     match (a, b) {
         (Written::Byte(a), Written::Byte(b)) => a == b,
         (Written::Register(a), Written::Register(b)) => {
-            // A trace may leave zeros in front away.
+            // A trace may omit leading zeros.
             let size = a.size().max(b.size());
             let bytes = |value: &RegisterValue| {
                 let mut bytes: Vec<_> = value.bytes().collect();
@@ -86,8 +86,8 @@ impl Row {
                 left.pop_front();
                 right.pop_front();
             } else if a.deadline != b.deadline {
-                // The earlier one has no fellow: the other trace goes on with its next value. It may have left out
-                // what the location had already.
+                // The earlier one has no match: the other trace continues with its next value. It may have left out a value that
+                // the location already had.
                 let side = usize::from(b.deadline < a.deadline);
                 let earlier = if side == 0 { a } else { b };
                 let is_known = is_again(side, earlier, &self.latest);
@@ -159,7 +159,7 @@ impl Values {
         self.now += count;
     }
 
-    /// What differs by now; at the end nothing waits any more.
+    /// The differences that are certain by now; at the end nothing waits any more.
     pub(super) fn differences(&mut self, is_end: bool) -> Vec<Told> {
         while let Some((deadline, key)) = self.deadlines.front().copied() {
             if deadline >= self.now && !is_end {
@@ -176,7 +176,7 @@ impl Values {
                     .as_mut()
                     .and_then(|waiting| waiting[side].pop_front_if(is_late))
                 {
-                    // The other trace may have left out what it had already.
+                    // The other trace may have left out a value that it already had.
                     let other = row.latest[1 - side].as_ref();
                     if other.is_none_or(|other| !fits(other, &late.value)) {
                         let mut values = [None, None];

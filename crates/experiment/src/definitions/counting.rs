@@ -1,4 +1,4 @@
-//! What a tracepoint counts, as words of a line.
+//! A tracepoint's aggregates, as words of a line.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use tracewire_model::{Aggregate, CallPart, Counted, Counting, MAX_KEYS, Operand}
 /// The most operands that the entry of a call keeps, and the most aggregates of a tracepoint.
 const MOST: usize = 1024;
 
-/// Calls and their words.
+/// The roles in calls, and their words.
 const CALLS: [(CallPart, &str); 4] = [
     (CallPart::Begin { is_loop: false }, "begin"),
     (CallPart::Begin { is_loop: true }, "loop"),
@@ -16,12 +16,12 @@ const CALLS: [(CallPart, &str); 4] = [
     (CallPart::Whole, "whole"),
 ];
 
-/// The words of what a location counts.
+/// The words for the aggregates of a location.
 pub(super) fn words(counting: &Counting) -> String {
     let mut words = String::new();
     let mut put = |name: &str, value: &str| {
         let blank = if words.is_empty() { "" } else { " " };
-        // A string takes all that is written.
+        // Writing to a string does not fail.
         let _ = write!(words, "{blank}{name}={value}");
     };
     let call = CALLS.iter().find(|(call, _)| *call == counting.call);
@@ -46,7 +46,7 @@ pub(super) fn words(counting: &Counting) -> String {
     words
 }
 
-/// Reads words. Aggregates are named by their numbers among those of the tracepoint's source strings.
+/// Parses the words. Aggregates are given by their indices among those of the tracepoint's source strings.
 pub(super) fn parse(words: &str, aggregates: &[Aggregate]) -> Option<Counting> {
     let mut counting = Counting::default();
     for word in words.split(' ') {

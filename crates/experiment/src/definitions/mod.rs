@@ -11,17 +11,17 @@ use tracewire_tracefile::{Description, DescriptionParts, LineError, Problem};
 /// The longest part that a list of actions is cut into. No line of this text is too long for its reader.
 const MAX_RECORD: usize = 1 << 30;
 
-/// What another program needs to run an experiment and to write its trace file.
+/// The data with which another program runs an experiment and writes its trace file.
 ///
-/// The text ([`to_text`](Self::to_text)) has the lines of a trace file's description. Those of tracepoints are as long as they must be: GDB
-/// reads no line of more than 999 bytes, and an expression that walks a container is longer. Three more lines have what no trace file
-/// says: `machine NAME`; `withholds NUMBER ADDRESS` for a tracepoint whose frames have only the registers that it asks for; and
-/// `counting NUMBER ADDRESS WORDS` for what a tracepoint counts.
+/// The text ([`to_text`](Self::to_text)) has the lines of a trace file's description. Those of tracepoints have any length: GDB
+/// reads no line of more than 999 bytes, and an expression that walks a container is longer. Three more lines have what is not in
+/// a trace file: `machine NAME`; `withholds NUMBER ADDRESS` for a tracepoint whose frames have only the requested registers; and
+/// `counting NUMBER ADDRESS WORDS` for a tracepoint's aggregates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Definitions {
     /// The machine that the expressions are for.
     pub architecture: Architecture,
-    /// The registers, the tracepoints, the variables, the size of the buffer in the status, and what else the file says.
+    /// The registers, the tracepoints, the variables, the buffer size in the status, and the other contents of the file.
     pub parts: DescriptionParts,
 }
 
@@ -39,7 +39,7 @@ pub enum DefinitionsError {
         /// Which line, from 1.
         line: usize,
     },
-    /// The name of a machine is missing, or is that of none that is known.
+    /// The name of a machine is missing or unknown.
     #[error("expected `machine NAME`, with a machine that Tracewire knows")]
     Machine,
     /// A `withholds` or `counting` line that does not follow its grammar, or does not name a tracepoint of the text.
@@ -56,7 +56,7 @@ impl Definitions {
     /// The text.
     ///
     /// # Errors
-    /// When something other than a tracepoint cannot be said in a line that GDB reads: it will be in the trace file, too.
+    /// When a part other than a tracepoint does not fit in a line that GDB reads: it will be in the trace file, too.
     pub fn to_text(&self) -> Result<Vec<u8>, LineError> {
         let description = Description::build(&DescriptionParts {
             tracepoints: Vec::new(),
@@ -84,7 +84,7 @@ impl Definitions {
     /// Reads a text.
     ///
     /// # Errors
-    /// When a line is not understood: an experiment is run whole or not at all.
+    /// When a line is not understood: an experiment runs whole or not at all.
     pub fn parse(text: &[u8]) -> Result<Self, DefinitionsError> {
         let mut architecture = None;
         // The lines of tracepoints, which are known when all are read.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is changed in a text, what is still read is written so that it is read as the same.
+        /// A changed text is refused, or read and written such that it is read as the same.
         #[test]
         fn any_text_is_read_or_refused(changes in vec((any::<Index>(), any::<u8>(), 0..3u8), 0..4)) {
             let mut text = definitions().to_text().expect("lines that GDB reads");

@@ -1,4 +1,4 @@
-//! The frames that pads have made: moved into the buffer, counted where they could not be kept.
+//! The frames of pads: moved into the buffer, or counted if they could not be kept.
 
 use tracewire_fail_point::fail_point;
 
@@ -41,13 +41,13 @@ impl<S: FrameStore> Experiment<S> {
         self.pads.losses()
     }
 
-    /// Takes what pads have collected into the buffer, and notices when a pad has ended the run. Gives how much of a
-    /// ring that has taken.
+    /// Moves the collected frames of pads into the buffer, and notices when a pad has ended the run. Returns the used part of a
+    /// ring; 1 is all of it.
     pub fn look(&mut self) -> f64 {
         self.look_while(Writers::Running)
     }
 
-    /// As [`look`](Self::look), where no thread of the program runs: what was made last need not wait for anything.
+    /// As [`look`](Self::look), while no thread of the program runs: the newest frames need not wait for others.
     pub fn look_at_rest(&mut self) {
         self.look_while(Writers::Stopped);
     }
@@ -59,7 +59,7 @@ impl<S: FrameStore> Experiment<S> {
         filled
     }
 
-    /// As [`look`](Self::look), now and then while the program runs, where nobody waits for the frames.
+    /// As [`look`](Self::look), periodically while the program runs, when no reader waits for the frames.
     pub(crate) fn attend(&mut self) -> f64 {
         let Some(pads) = self.pads.get_mut() else {
             return 0.0;
@@ -71,7 +71,7 @@ impl<S: FrameStore> Experiment<S> {
         0.0
     }
 
-    /// Ends the run where pads have.
+    /// Ends the run if a pad has ended it.
     pub(super) fn notice_end(&mut self) {
         if !self.run.is_on() {
             return;
@@ -79,7 +79,7 @@ impl<S: FrameStore> Experiment<S> {
         let Some(end) = self.pads.get().and_then(|pads| pads.ended()) else {
             return;
         };
-        // Whatever was made before the end was reported.
+        // Frames that were made before the reported end.
         self.take_frames(Writers::Running);
         if let Some(pads) = self.pads.get_mut() {
             let now = pads.now();
@@ -88,12 +88,12 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Takes frames from the pads. Gives how much of a ring they took.
+    /// Takes frames from the pads. Returns the used part of a ring.
     pub(super) fn take_frames(&mut self, writers: Writers) -> f64 {
         self.take(|pads, buffer| pads.take(writers, buffer))
     }
 
-    /// Takes the frames that nothing can come before any more, of those that were seen before.
+    /// Takes the already seen frames that no earlier one can precede any more.
     pub(super) fn release_frames(&mut self) {
         self.take(|pads, buffer| {
             pads.take_released(buffer);
@@ -120,7 +120,7 @@ impl<S: FrameStore> Experiment<S> {
         filled
     }
 
-    /// A frame was not kept. It may come out only when something later has ended the run: this was before.
+    /// A frame was not kept. It may come out only after a later event has ended the run; this was before it.
     fn end_for_want_of_room(&mut self, error: &StoreError, now: u64) {
         let end = error.run_end();
         if self.run.is_on() {
@@ -130,7 +130,7 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Takes over what pads have counted for which there is no frame.
+    /// Reads the pads' counts of events without a frame.
     fn take_counts(&mut self) {
         let Some(pads) = self.pads.get_mut() else {
             return;
@@ -142,7 +142,7 @@ impl<S: FrameStore> Experiment<S> {
         });
     }
 
-    /// No pad runs any more: takes the last frames, and the variables back.
+    /// No pad runs any more: takes the last frames, and the values of variables.
     pub(super) fn give_pads_up(&mut self) {
         self.take_frames(Writers::Gone);
         self.take_counts();

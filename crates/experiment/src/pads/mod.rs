@@ -1,8 +1,8 @@
-//! Pads: code of ours in the program that serves tracepoints without a stop, as a target may provide it.
+//! Pads: code in the program that serves tracepoints without a stop, if a target supports it.
 //!
-//! A target that can have pads is a [`PadTarget`]. For each run it sets up [`Pads`]: what compiles tracepoints, keeps the
-//! trace state variables that pads share, counts, and has the frames that pads have made. The experiment knows neither the
-//! machine code nor the memory that it uses.
+//! A target that can have pads is a [`PadTarget`]. For each run it sets up [`Pads`]: it compiles tracepoints, keeps the trace
+//! state variables that pads share, counts, and returns the frames that pads have made. The experiment depends neither on the
+//! machine code nor on the memory that it uses.
 
 mod frames;
 mod pauses;
@@ -30,40 +30,40 @@ pub(crate) use pauses::BudgetLook;
 pub use pauses::LocationCost;
 pub(crate) use serve::RunPads;
 
-/// A target whose program can serve tracepoints by itself.
+/// A target whose program can run pads.
 pub trait PadTarget {
-    /// Sets up what the pads of a run need.
+    /// Prepares the pads of a run.
     ///
     /// # Errors
-    /// Why there can be no pads, in words for the user.
+    /// Why there can be no pads, as a message for the user.
     fn set_up_pads(&mut self, needs: &PadNeeds) -> Result<Box<dyn Pads>, String>;
 
-    /// Inserts a tracepoint that the program serves by itself. Returns the kind of jump in words.
+    /// Inserts a tracepoint that a pad serves. Returns the kind of jump in words.
     ///
     /// # Errors
     /// When it cannot be, or the program cannot be written to.
     fn insert_pad(&mut self, address: Address, pad: PadCode) -> Result<&'static str, TargetError>;
 
-    /// Sees to it that no thread is inside a pad, now that no tracepoint leads there.
+    /// Moves threads out of pads, now that no tracepoint leads there.
     fn leave_pads(&mut self);
 
-    /// Removes the pads, and what they need, from the program.
+    /// Removes the pads and their memory from the program.
     fn remove_pads(&mut self);
 
-    /// Addresses at which a trap serves since the last call what was inserted as a pad, and why.
+    /// The addresses at which a trap has replaced a pad since the last call, and why.
     fn take_demoted(&mut self) -> Vec<(Address, String)>;
 
-    /// Stores in the program what the frames of pads mean, for a tracer that comes after this one, should it be killed:
-    /// the lines of a trace file's description.
+    /// Stores in the program the description of the pads' frames, for a later tracer should this one be killed: the lines of a
+    /// trace file's description.
     fn leave_note(&mut self, description: &[u8]);
 }
 
-/// What a run wants of its pads.
+/// The requirements of a run for its pads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PadNeeds {
-    /// How many bytes of frames the trace buffer has room for; `None` where only the disk says.
+    /// The trace buffer's capacity for frames in bytes; `None` where the disk is the limit.
     pub buffer: Option<u64>,
-    /// Whether its oldest frames make room for new ones.
+    /// Whether its oldest frames are overwritten by new ones.
     pub circular: bool,
     /// Whether each frame is to come soon, and none is to make room before it has come.
     pub watched: bool,
@@ -71,17 +71,17 @@ pub struct PadNeeds {
     pub tracepoints: usize,
     /// Whether some of them count.
     pub counts: bool,
-    /// How many times as long as a cost it takes to pay for it ([`crate::Budget::factor`]); `None` without a budget.
+    /// The ratio of the time to pay for a cost to the cost ([`crate::Budget::factor`]); `None` without a budget.
     pub budget: Option<u64>,
 }
 
 /// The machine code of a pad, which runs at any place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PadCode {
-    /// Entered at its first byte with all registers as they are at the tracepoint, left after its last with all as it
-    /// was.
+    /// The code. It is entered at its first byte with all registers as at the tracepoint, and left after its last with all of
+    /// them restored.
     pub code: Vec<u8>,
-    /// Instructions that may fault, and where to go on then, rising.
+    /// The instructions that may fault, and where to continue then, in rising order.
     pub faults: Vec<Fault>,
 }
 
@@ -91,16 +91,16 @@ pub struct PadCode {
 pub struct Fault {
     /// The instruction's offset in the code.
     pub at: u32,
-    /// Where to go on, as an offset in the code.
+    /// The offset in the code at which to continue.
     pub resume: u32,
-    /// What could not be touched.
+    /// The kind of access that failed.
     pub kind: FaultKind,
 }
 
-/// What an instruction of a pad could not touch.
+/// The kind of access that an instruction of a pad could not make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// A value that is wanted, or the clock. The pad knows what to do.
+    /// A needed value, or the clock. The pad knows what to do.
     Memory,
     /// The program's stack, which is at its end. The hit makes no frame; the tracer is to count it as lost.
     Stack,
@@ -111,22 +111,22 @@ pub enum FaultKind {
 pub struct KeptSet<'t> {
     /// The number of their set.
     pub number: u32,
-    /// Which these are. Those of the x87 unit are all there, or none ([`tracewire_arch::is_x87`]).
+    /// The registers. Those of the x87 unit are all included, or none ([`tracewire_arch::is_x87`]).
     pub registers: &'t RegisterMask,
 }
 
-/// What a pad does for one location of a tracepoint.
+/// The work of a pad for one location of a tracepoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PadTask<'t> {
-    /// What is to be done.
+    /// The definition to serve.
     pub definition: TracepointDefinition,
-    /// The registers that its frames keep, where that is not a whole register block.
+    /// The registers that its frames keep, if that is not a whole register block.
     pub kept: Option<KeptSet<'t>>,
     /// How many frames all locations of the tracepoint together may make; `None` where there is no limit.
     pub rate: Option<FrameRate>,
 }
 
-/// What pads have counted for a location of a tracepoint.
+/// A pad's counts for a location of a tracepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PadUpdate {
     /// Hits since the last update whose frames were lost or given up.
@@ -137,7 +137,7 @@ pub struct PadUpdate {
     pub missing: Missing,
 }
 
-/// What all frames of a run hold.
+/// The contents of all frames of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameContents<'o> {
     /// Whether every frame has a register block, and not only where an action collects registers.
@@ -149,14 +149,14 @@ pub struct FrameContents<'o> {
     pub builtins: &'o [(VariableNumber, Builtin)],
 }
 
-/// What the threads that make frames may do while the frames of pads are taken.
+/// The state of the threads that make frames while the frames of pads are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writers {
     /// They run.
     Running,
-    /// None runs. One of them may stand inside a pad and go on later.
+    /// None runs. One of them may be stopped inside a pad and go on later.
     Stopped,
-    /// None is inside a pad, and none will be: a frame that is not whole is torn.
+    /// None is inside a pad, and none will be: an unfinished frame is torn.
     Gone,
 }
 
@@ -165,14 +165,14 @@ pub enum Writers {
 pub struct RunEnd {
     /// The reason.
     pub reason: StopReason,
-    /// The error, or the words of the one that ended it.
+    /// The error, or the note of the user who ended it.
     pub text: Option<String>,
     /// The tracepoint whose pass count or error it was.
     pub tracepoint: Option<TracepointNumber>,
 }
 
 impl RunEnd {
-    /// An end without words.
+    /// An end without a text.
     #[must_use]
     pub const fn new(reason: StopReason, tracepoint: Option<TracepointNumber>) -> Self {
         Self {
@@ -183,12 +183,12 @@ impl RunEnd {
     }
 }
 
-/// Frames that pads began, or would have made, and that are in no buffer, by what they were lost for.
+/// Frames that pads began, or would have made, and that are in no buffer, by the reason of the loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Losses {
     /// The program made them faster than they were read, and the ring of its cpu was full.
     pub ring_full: u64,
-    /// The ring drops its oldest frames, and came to them before their threads had finished them.
+    /// The ring overwrites its oldest frames, and reached them before their threads had finished them.
     pub ring_held: u64,
     /// They were longer than pads make them.
     pub too_long: u64,
@@ -224,25 +224,24 @@ pub trait SharedVariable: fmt::Debug {
     fn set(&self, value: i64);
 }
 
-/// Where frames go that are taken from pads.
+/// The destination of frames that are taken from pads.
 pub trait FrameSink {
-    /// Where the next frame goes in a file that outlives this process, counted from the file's start; `None` where frames
-    /// are in memory.
+    /// The offset of the next frame in a file that outlives this process; `None` if frames are in memory.
     fn file_end(&self) -> Option<u64>;
 
-    /// Keeps the frame of a hit or of a step of a tracepoint; false where it cannot be kept, nor any after it.
+    /// Keeps the frame of a hit or of a step of a tracepoint; false if it cannot be kept, nor any after it.
     fn keep(&mut self, tracepoint: Option<TracepointKey>, step: bool, frame: &[u8]) -> bool;
 }
 
 /// The pads of a run. Times are by the clock of all its frames, in microseconds.
 pub trait Pads: fmt::Debug {
-    /// Whether the program has lost them, by becoming another program, say.
+    /// Whether the program has lost them: it has called exec, for example.
     fn is_gone(&self) -> bool;
 
     /// Makes the code for the tracepoints at an address, in their order. Their counts begin at 0.
     ///
     /// # Errors
-    /// Why a pad cannot do what they do, in words for the user.
+    /// Why a pad cannot do this, as a message for the user.
     fn compile(
         &mut self,
         address: Address,
@@ -250,10 +249,10 @@ pub trait Pads: fmt::Debug {
         contents: &FrameContents<'_>,
     ) -> Result<PadCode, String>;
 
-    /// Makes room for the value of a variable; `None` where there is room already, or none left.
+    /// Makes space for the value of a variable; `None` if it exists already, or none is left.
     fn share_variable(&mut self, number: VariableNumber) -> Option<Rc<dyn SharedVariable>>;
 
-    /// Tells pads which tracepoints are enabled. Hits see it at once.
+    /// Sets the enabled tracepoints for pads. Hits see it at once.
     fn set_enabled(&mut self, is_enabled: &dyn Fn(TracepointKey) -> bool);
 
     /// How many hits pads have counted for the pass count of a tracepoint.
@@ -262,41 +261,41 @@ pub trait Pads: fmt::Debug {
     /// Counts a hit for the pass count, as the pad does: how many were counted before. `None` for a tracepoint without a pad.
     fn count_pass(&mut self, tracepoint: TracepointKey) -> Option<u64>;
 
-    /// What pads have counted for a tracepoint: hits for its pass count, and values that could not be read. Counts begin at 0
+    /// Takes the counts of pads for a tracepoint: hits for its pass count, and values that could not be read. Counts begin at 0
     /// again.
     fn take_counts(&mut self, tracepoint: TracepointKey) -> Option<(u64, Missing)>;
 
     /// Reports each tracepoint with hits since the last call that have no frame, or with values that could not be read.
     fn report_counts(&mut self, report: &mut dyn FnMut(TracepointKey, PadUpdate));
 
-    /// Whether a hit of a thread that stops makes a frame, where its tracepoint has a rate: its hits in pads count for that too. `None` where
-    /// the pads have no room to know that.
+    /// Whether a hit of a stopped thread makes a frame, if its tracepoint has a rate: its hits in pads count for that too. `None`
+    /// where the pads have no space to track that.
     fn admit(&mut self, tracepoint: TracepointKey, rate: FrameRate) -> Option<bool>;
 
-    /// Changes how long it takes to pay for a cost ([`crate::Budget::factor`]).
+    /// Changes the time to pay for a cost ([`crate::Budget::factor`]).
     fn set_budget(&mut self, factor: u64);
 
     /// Charges a cost to all cpus.
     fn charge(&mut self, cost: Duration);
 
-    /// How far the cpu is behind that is behind most. A cpu that is not has no more to spend for that.
+    /// How far the cpu that is behind most is behind. Time that a cpu does not use is not saved for later.
     fn behind(&mut self) -> Duration;
 
-    /// What the hits of a tracepoint in its pad have cost so far.
+    /// The cost of a tracepoint's hits in its pad so far.
     fn spent(&self, tracepoint: TracepointKey) -> Duration;
 
-    /// What hits of the tracepoints at an address cost at most, in the order of the tracepoints, as their pad was made last.
+    /// The most that hits of the tracepoints at an address cost, in the order of the tracepoints, in the pad that was made last.
     fn costs(&self, address: Address) -> &[HitCost];
 
-    /// What pads have counted of each aggregate so far.
+    /// The counts of pads for each aggregate so far.
     fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)>;
 
-    /// A call that is measured begins at the stop that is being handled. What is kept of it are these words; none where the call is not
-    /// measured. In a loop, a call that has begun goes on.
+    /// A measured call begins at the stop that is being handled. These words of it are kept; `None` if the call is not measured.
+    /// In a loop, a call that has begun continues.
     fn begin_call(&mut self, call: CallKey, is_loop: bool, kept: Option<Vec<u64>>);
 
-    /// A call that is measured ends at the stop that is being handled: how long it took, in nanoseconds, and what was kept of it. None
-    /// where it has not begun.
+    /// Ends a measured call at the stop that is being handled. Returns its duration in nanoseconds, and the kept values. `None`
+    /// if it has not begun.
     fn end_call(&mut self, call: CallKey) -> Option<(u64, Vec<u64>)>;
 
     /// Has pads do nothing from now on. Frames made since the stop that is being handled, or else from now on, are none of the
@@ -315,20 +314,20 @@ pub trait Pads: fmt::Debug {
     /// A thread has stopped.
     fn begin_stop(&mut self);
 
-    /// When the thread has stopped that is being handled: microseconds, and the fraction of one that is left.
+    /// The time when the thread that is being handled stopped: microseconds, and the remaining fraction of one.
     fn stop_time(&self) -> Option<(u64, u64)>;
 
-    /// The stopped thread goes on.
+    /// The stopped thread is resumed.
     fn end_stop(&mut self);
 
     /// Adds the frame of a hit or of a step of a stopped thread to those of the pads, for [`take`](Self::take) to return it
     /// in the order of time. `stamp` is where the time is in it.
     fn insert(&mut self, tracepoint: TracepointKey, step: bool, stamp: Option<usize>, frame: &[u8]);
 
-    /// Moves frames to a sink, in the order of time. Returns how much of a ring they took; 1 is all of it.
+    /// Moves frames to a sink, in the order of time. Returns the used part of a ring; 1 is all of it.
     fn take(&mut self, writers: Writers, sink: &mut dyn FrameSink) -> f64;
 
-    /// As [`take`](Self::take), only of frames that were seen before and that nothing can come before any more.
+    /// As [`take`](Self::take), only for frames that were seen before and that no earlier one can precede any more.
     fn take_released(&mut self, sink: &mut dyn FrameSink);
 
     /// Whether the frames may stay where they are for now, because others would soon replace them.

@@ -1,4 +1,4 @@
-//! The budget of a run: what is charged, and the pauses of the tracepoints that cost too much.
+//! The budget of a run: its charges, and the pauses of the tracepoints that cost too much.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,47 +15,47 @@ use crate::stepping::TracepointKey;
 use crate::store::FrameStore;
 use crate::target::Target;
 
-/// How often the budget is looked at, where nothing else hurries.
+/// How often the budget is checked, unless it is urgent.
 const LOOK: Duration = Duration::from_millis(5);
-/// How much of its room the looks leave to what comes until the next one (see [`LookAround::GoesOn`](crate::LookAround::GoesOn)).
+/// The part of the space that is left for frames until the next look (see [`LookAround::GoesOn`](crate::LookAround::GoesOn)).
 const SHARE: f64 = 0.25;
 
-/// What a look at the budget has shown.
+/// The result of a check of the budget.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum BudgetLook {
-    /// All stays as it is.
+    /// Nothing changes.
     Kept {
-        /// How much of what may be spent was spent since the last look; 1 is all of it.
+        /// The used part of the available budget since the last look; 1 is all of it.
         used: f64,
     },
-    /// Tracepoints have to be taken out, or may be put back.
+    /// Tracepoints have to be removed, or may be inserted again.
     Change,
 }
 
-/// What hits of one location of a tracepoint cost at most.
+/// The most that hits of one location of a tracepoint cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocationCost {
     /// The tracepoint and the address.
     pub key: TracepointKey,
-    /// What hits cost.
+    /// The cost of hits.
     pub cost: HitCost,
-    /// Whether a pad is to serve it, and no trap.
+    /// Whether a pad serves it, and not a trap.
     pub by_pad: bool,
 }
 
 impl<S: FrameStore> Experiment<S> {
-    /// Limits what the tracepoints may take of each cpu. To be called before the run is started.
+    /// Limits the time of each cpu that the tracepoints may take. Call it before the run is started.
     pub fn limit_cost(&mut self, budget: Budget) {
         self.budget.set(Some(budget));
     }
 
-    /// What the tracepoints may take of each cpu.
+    /// The limit of the time of each cpu that the tracepoints may take.
     #[must_use]
     pub const fn budget(&self) -> Option<Budget> {
         self.budget.budget()
     }
 
-    /// So many processes share the budget: each has an equal part.
+    /// Sets the number of processes that share the budget equally.
     pub fn share_budget(&mut self, processes: u64) {
         if self.budget.share(processes)
             && let Some(factor) = self.budget_factor()
@@ -65,8 +65,8 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// When a tracepoint was out of the program so far, because of the budget. Its last pause is among them once that has ended: at the end
-    /// of the run at the latest. It is known of tracepoints that were deleted since, too.
+    /// When a tracepoint was out of the program so far, because of the budget. A pause is included once it has ended: at the
+    /// latest at the end of the run. Tracepoints that were deleted since are included, too.
     #[must_use]
     pub fn pauses(&self, key: TracepointKey) -> &[Pause] {
         self.budget.pauses(key)
@@ -77,8 +77,7 @@ impl<S: FrameStore> Experiment<S> {
         self.budget.forget_pauses();
     }
 
-    /// What hits of tracepoints cost at most, of all that are not in the program and are to be. Pads are made for that, and are not
-    /// put in.
+    /// The most that hits cost, for all tracepoints that are to be inserted. Pads are made for that, and are not inserted.
     pub fn costs(&mut self, target: &mut dyn Target) -> Vec<LocationCost> {
         let mut missing = self.tracepoints.enabled();
         missing.retain(|address| self.installed.served(*address).is_none());
@@ -103,11 +102,11 @@ impl<S: FrameStore> Experiment<S> {
         costs
     }
 
-    /// Takes tracepoints out that cost too much, or puts them back. To be called when [`LookAround::Change`](crate::LookAround::Change)
-    /// has asked for it, while the program is stopped.
+    /// Removes tracepoints that cost too much, or inserts them again. Call it when
+    /// [`LookAround::Change`](crate::LookAround::Change) has requested it, while the program is stopped.
     ///
     /// # Errors
-    /// As [`install`](Self::install). What could not be put back is tried again later.
+    /// As [`install`](Self::install). Failed insertions are tried again later.
     pub fn keep_budget(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
         if !self.run.is_on() {
             return Ok(());
@@ -168,7 +167,7 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// A tracepoint is to be deleted, and is so already: if it has a pause, that has ended.
+    /// Ends the pause of a tracepoint that is being deleted, if it has one.
     pub(crate) fn forget_pause(&mut self, key: TracepointKey) {
         let Some(from) = self.budget.out_since(key.1) else {
             return;
@@ -180,7 +179,7 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Looks whether tracepoints have to go, or may come back.
+    /// Checks whether tracepoints have to be removed, or may be inserted again.
     pub(crate) fn look_at_budget(&mut self) -> BudgetLook {
         if self.budget.budget().is_none() {
             return BudgetLook::Kept { used: 0.0 };
@@ -212,7 +211,7 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Whether traps alone have used up the budget, and tracepoints are to be taken out at once.
+    /// Whether traps alone have used up the budget, and tracepoints must be removed at once.
     pub(crate) fn has_to_take_out(&self) -> bool {
         self.budget.is_urgent()
     }
@@ -243,7 +242,7 @@ impl<S: FrameStore> Experiment<S> {
         of_pads.max(self.budget.behind())
     }
 
-    /// What the tracepoints at each address have cost so far.
+    /// The cost of the tracepoints at each address so far.
     fn spent(&self) -> HashMap<Address, Duration> {
         let mut costs = HashMap::new();
         for address in self.tracepoints.addresses() {

@@ -1,4 +1,4 @@
-//! Tracepoints that the program serves by itself, in pads.
+//! Tracepoints that are served by pads.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::store::FrameStore;
 use crate::target::{Target, TargetError};
 use crate::tracepoints::Tracepoints;
 
-/// How many bytes of memory a tracepoint may collect at once whose mechanism is ours to choose, if a pad is to serve it.
+/// The most bytes of memory that a tracepoint may collect at once in a pad, if its mechanism is not fixed by the user.
 const MOST_BY_CHOICE: u64 = 4096;
 
 const NO_CODE: &str =
@@ -24,9 +24,9 @@ pub(crate) struct RunPads {
     pads: Option<Box<dyn Pads>>,
     /// Why there are none in this run.
     refusal: Option<String>,
-    /// What was lost with the pads that are no more.
+    /// The losses of removed pads.
     past_losses: Losses,
-    /// What was given up for newer frames there.
+    /// The frames that were given up there for newer ones.
     past_dropped: u64,
 }
 
@@ -50,7 +50,7 @@ impl RunPads {
         self.past_dropped + self.get().map_or(0, Pads::dropped)
     }
 
-    /// A run begins: nothing is lost yet.
+    /// Resets the losses at the beginning of a run.
     pub(crate) fn forget_losses(&mut self) {
         self.past_losses = Losses::default();
         self.past_dropped = 0;
@@ -81,7 +81,7 @@ impl RunPads {
         }
     }
 
-    /// Counts as their own what the pad of the tracepoints at an address has counted, which begins at 0 again.
+    /// Adds the counts of a pad to the tracepoints at an address. The pad then begins at 0 again.
     pub(crate) fn fold_counts(&mut self, address: Address, tracepoints: &mut Tracepoints) {
         let Some(pads) = self.get_mut() else { return };
         for place in 0..tracepoints.indices(address).len() {
@@ -101,7 +101,7 @@ impl RunPads {
         }
     }
 
-    /// Tells the pads which tracepoints are enabled.
+    /// Sets the enabled tracepoints for the pads.
     pub(crate) fn tell_enabled(&mut self, tracepoints: &Tracepoints) {
         if let Some(pads) = self.get_mut() {
             pads.set_enabled(&|key| {
@@ -111,7 +111,7 @@ impl RunPads {
         }
     }
 
-    /// They are no more.
+    /// Forgets the pads, which do not exist any more.
     pub(super) fn give_up(&mut self) {
         self.past_losses = self.losses();
         self.past_dropped = self.dropped();
@@ -173,8 +173,8 @@ impl<S: FrameStore> Experiment<S> {
         target.insert_pad(address, pad)
     }
 
-    /// Whether tracepoints that may be traps are to be that, so that none of their frames is lost: a reader who has to wait
-    /// for the disk comes too late for the rings. So long a frame makes up for the cost of a trap.
+    /// Whether tracepoints that may be traps should be traps, so that no frame is lost: a reader that waits for the disk is too
+    /// slow for the rings. A frame of that length outweighs the cost of a trap.
     pub(super) fn overfills_rings(&self, address: Address) -> bool {
         let mut definitions = self
             .tracepoints
@@ -223,7 +223,7 @@ impl<S: FrameStore> Experiment<S> {
             .map(|tracepoint| {
                 let definition = tracepoint.definition();
                 let definition = TracepointDefinition {
-                    // A pad counts from its own beginning.
+                    // A pad's count begins at 0.
                     pass_count: match definition.pass_count {
                         0 => 0,
                         count => count.saturating_sub(tracepoint.passes).max(1),
@@ -270,7 +270,7 @@ impl<S: FrameStore> Experiment<S> {
         self.pads.set_up(target, &needs)
     }
 
-    /// Removes the pads from a program that is still there, and what they were for.
+    /// Removes the pads from a program that still exists, and forgets their tasks.
     pub(crate) fn take_pads_out(&mut self, target: &mut dyn Target) {
         self.pads.refusal = None;
         if self.pads.get().is_none() {

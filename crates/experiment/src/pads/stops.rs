@@ -1,13 +1,13 @@
-//! The frames of stopped threads among those of pads.
+//! The frames of stopped threads, in order with those of pads.
 //!
-//! A thread that stops at a trap has made all its frames of pads before, and makes the next ones after. Other threads run on
-//! meanwhile, and a frame that one of them made before the stop may not be whole yet. So the stop's frames get the time
-//! of the stop by the clock of the pads, and come into the buffer by way of the same reader: where the thread is alone
-//! that is at once, and otherwise when nothing earlier can come any more. All that is decided at the stop itself (pass
-//! counts, steps, variables) does not wait.
+//! A thread that stops at a trap has made all its earlier frames of pads before, and makes the later ones after. Other threads
+//! run on meanwhile, and a frame that one of them began before the stop may not be finished. So the stop's frames get the time of
+//! the stop by the clock of the pads, and come into the buffer through the same reader. If the thread is the only one, that is at
+//! once; otherwise it is when nothing earlier can come any more. Decisions at the stop itself (pass counts, steps, variables) do
+//! not wait.
 //!
-//! The steps of a `while-stepping` are stops like any other: in its own thread they follow their hit with nothing in
-//! between but hits on the way, and frames of other threads stand between them where the clock has them.
+//! The steps of a `while-stepping` are stops like any other. In their own thread only hits on the way come between a hit and its
+//! steps; frames of other threads are between them in the order of the clock.
 
 use tracewire_fail_point::fail_point;
 
@@ -18,7 +18,7 @@ use crate::store::FrameStore;
 use crate::target::StoppedThread;
 
 impl<S: FrameStore> Experiment<S> {
-    /// A thread has stopped: takes the time, and what pads have made before.
+    /// A thread has stopped: reads the time, and the earlier frames of pads.
     pub(crate) fn begin_stop(&mut self, alone: bool) {
         let Some(pads) = self.pads.get_mut() else {
             return;
@@ -36,7 +36,7 @@ impl<S: FrameStore> Experiment<S> {
         self.notice_end();
     }
 
-    /// The thread goes on.
+    /// The thread is resumed.
     pub(crate) fn end_stop(&mut self) {
         self.variables.pad_time = None;
         fail_point!("stop/ended");
@@ -61,7 +61,7 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Counts a hit of a thread that stopped for the pass count; `false` where that was met before, by a pad.
+    /// Counts a hit of a stopped thread for the pass count; `false` if a pad reached the pass count before.
     pub(crate) fn count_pass(&mut self, index: usize) -> bool {
         let Some(tracepoint) = self.tracepoints.get_mut(index) else {
             return false;
@@ -72,7 +72,7 @@ impl<S: FrameStore> Experiment<S> {
             return true;
         }
         let key = definition.key();
-        // A thread that is stepped stops at a place where others go through the pad: one count for both.
+        // A stepped thread stops at a place where others run the pad: there is one count for both.
         let pads = self.pads.get_mut();
         let before = pads
             .filter(|_| self.installed.is_jump(key.1))

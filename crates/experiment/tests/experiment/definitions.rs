@@ -1,4 +1,4 @@
-//! What is accepted as a definition, and trace state variables.
+//! Which definitions are accepted, and trace state variables.
 
 use tracewire_experiment::DefineError;
 use tracewire_model::{StopReason, VariableDefinition, VariableNumber};
@@ -62,7 +62,7 @@ fn variables_start_at_their_initial_values_and_builtin_ones_move() {
         name: name.to_owned(),
     };
     experiment.define_variable(variable(4, -5, false, "hits"));
-    // A debugger has its own number for this one.
+    // A debugger gives this one another number.
     experiment.define_variable(variable(8, 0, true, "trace_thread"));
     let actions = vec![
         expression("getv 4\nconst8 1\nadd\nsetv 4\nend"),

@@ -47,7 +47,7 @@ fn what_was_collected_is_what_the_file_says() {
         registers: Registers::Always,
         ..options()
     };
-    // Room for three frames and a half.
+    // Space for three frames and a half.
     let frame = 6 + 1 + BLOCK as u64 + 3 * 13 + 19 + 14;
     let mut experiment = Experiment::new(options, SpoolStore::new(spool, Some(frame * 7 / 2)));
     let actions = vec![

@@ -1,4 +1,4 @@
-//! What one hit puts into its frame, and how often it asks the target.
+//! The contents of the frame of one hit, and the number of calls to the target.
 
 use tracewire_experiment::fake::{FakeTarget, Moment};
 use tracewire_experiment::{Experiment, LinearStore, Missing, Options, Registers, Unreadable};
@@ -76,7 +76,7 @@ fn registers_come_first_then_stamps_then_the_actions_in_order() {
             Block::M(0x2008, 0x3000_u64.to_le_bytes().to_vec()),
             Block::M(0x3000, b"hello\0".to_vec()),
             Block::M(0x2000, 77_u32.to_le_bytes().to_vec()),
-            // The memory that is collected once more at the end is there.
+            // The memory that is collected again at the end is there.
             Block::V(1, 1_700_000_000_000_000),
         ]
     );
@@ -92,7 +92,7 @@ fn memory_is_read_in_as_few_calls_as_pointers_are_deep() {
     hit(options(), &mut target, &moment(CODE, &[0x2000]), locals);
     assert_eq!(target.calls().read_memory, 1);
 
-    // Pointers: three of them in step with each other, and what they point to.
+    // Pointers: three of them in parallel, and their targets.
     let through = |at: u8| {
         expression(&format!(
             "reg {at}\nconst8 8\nadd\nref64\ntrace_quick 4\npop\nend"
@@ -107,11 +107,12 @@ fn memory_is_read_in_as_few_calls_as_pointers_are_deep() {
         actions,
     );
     assert_eq!(target.calls().read_memory, 2);
-    // The pointer, the plain memory, and what it points to; nothing twice.
+    // The pointer, the plain memory, and the memory that it points to; nothing twice.
     assert_eq!(target.calls().pieces, 3);
     let hell = Block::M(0x3000, b"hell".to_vec());
     let id = Block::M(0x2000, 77_u32.to_le_bytes().to_vec());
-    // What the last expression collects, the first one has. That the second register has the same value, nobody knows before.
+    // The first expression has already collected the memory of the last. That the second register has the same value is not known
+    // before.
     assert_eq!(blocks, [hell.clone(), id, hell]);
 }
 
@@ -184,7 +185,7 @@ fn strings_end_at_their_nul_or_the_limit_and_never_touch_the_next_page() {
         Missing::default()
     );
 
-    // Without a NUL the string ends where memory does, which is said.
+    // Without a NUL the string ends where memory ends, and that is reported.
     page.fill(b'y');
     let mut target = crate::support::target();
     target.map(Address(0x5000), &page);
@@ -345,7 +346,7 @@ fn too_much_at_once_ends_the_run_with_an_error() {
         assert_eq!(status.stop_reason, Some(StopReason::Error));
         assert_eq!(status.stop_text.as_deref(), Some(text));
         assert_eq!(status.stopping_tracepoint.unwrap().0, 3);
-        // What the other actions collected is kept.
+        // The data of the other actions is kept.
         let frames = parse(experiment.store().bytes());
         assert_eq!(
             frames[0].1.last(),

@@ -1,4 +1,4 @@
-//! Frames that keep the registers that were asked for.
+//! Frames that keep only the requested registers.
 
 use proptest::prelude::*;
 use tracewire_arch::RegisterLayout;
@@ -54,7 +54,7 @@ fn hit(experiment: &mut Experiment<LinearStore>, target: &mut FakeTarget, at: u6
     unreachable!()
 }
 
-/// What a mask leaves of a register block: the program counter is always kept.
+/// The part of a register block that a mask keeps: the program counter is always kept.
 fn left(mask: u8, block: &[u8]) -> (Vec<u8>, Vec<bool>) {
     let registers = usize::from(REGISTERS);
     let keeps = |place: usize| place == registers || mask >> place & 1 == 1;
@@ -69,7 +69,7 @@ fn left(mask: u8, block: &[u8]) -> (Vec<u8>, Vec<bool>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Expanded, they are the frames with whole blocks, with zeros for what is not kept, and say so.
+    /// Expanded, they are the frames with whole blocks, with zeros for what is not kept, and with a note of it.
     #[test]
     fn expanded_frames_are_those_with_whole_blocks(
         masks in prop::collection::vec((any::<Option<u8>>(), any::<Option<u8>>()), 1..4),

@@ -211,7 +211,7 @@ fn each_step_is_a_frame_and_several_tracepoints_step_in_one_thread() {
         .filter(|(number, blocks)| *number == 1 && *blocks == [Block::M(0x1000, vec![1])])
         .count();
     assert_eq!(steps, 5);
-    // The pass count is looked at when the steps of its hit are done.
+    // The pass count is checked when the steps of its hit are done.
     let outcome = target.run(&by_thread(2, at(0x48)), &mut experiment);
     assert!(outcome.unwrap().run_ended);
     assert_eq!(
@@ -232,7 +232,7 @@ fn the_pass_count_is_exact_with_steps_in_several_threads() {
         definition.pass_count = 2;
         experiment.define(definition).unwrap();
         experiment.start(&mut target, 0).unwrap();
-        // Thread 1 makes its last step before thread 2 makes its own; thread 3 comes too late.
+        // Thread 1 makes its last step before thread 2 does; thread 3 comes too late.
         for (thread, pc) in [
             (1, CODE),
             (2, CODE),
@@ -399,12 +399,12 @@ fn definitions_and_switches_take_effect_during_a_run() {
     experiment.install(&mut target).unwrap();
     assert_eq!(all(&mut target, &mut experiment), [1, 3, 1, 2]);
 
-    // A library goes: its location alone.
+    // A library is unloaded: only its location is deleted.
     experiment.delete(one, Some(CODE)).unwrap();
     experiment.install(&mut target).unwrap();
     assert_eq!(all(&mut target, &mut experiment), [3, 1, 2]);
 
-    // The same number and address again replaces, and is still one.
+    // The same number and address again replaces it.
     let definition = tracepoint(2, at(8), vec![memory(0x1000, 1)]);
     experiment.define(definition).unwrap();
     experiment.install(&mut target).unwrap();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
 use tracewire_model::ByteOrder;
 
-/// A frame with so many bytes of blocks, told from the others by its filling.
+/// A frame with this many bytes of blocks, identified by its filling.
 fn frame(length: usize, filling: u8, order: ByteOrder) -> Vec<u8> {
     let mut frame = vec![0, 1];
     frame.extend(match order {

@@ -1,4 +1,4 @@
-//! What the tests share: short definitions, and frames taken apart.
+//! Shared helpers of the tests: short definitions, and parsed frames.
 
 use tracewire_agent_expr::assemble;
 use tracewire_experiment::fake::{FakeTarget, Moment};
@@ -15,7 +15,7 @@ pub const REGISTERS: u16 = 4;
 /// Their block.
 pub const BLOCK: usize = 40;
 
-/// Where code is; anywhere will do.
+/// An arbitrary address of code.
 pub const CODE: Address = Address(0x40_0000);
 
 pub fn options() -> Options {
@@ -83,7 +83,7 @@ pub fn target() -> FakeTarget {
     FakeTarget::new(ByteOrder::Little, REGISTERS)
 }
 
-/// A block of a frame, as the trace file's format says it, little-endian.
+/// A block of a frame in the trace file's format, little-endian.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Block {
     R(Vec<u8>),
@@ -95,7 +95,7 @@ pub enum Block {
 /// A frame: its tracepoint and its blocks.
 pub type Frame = (i16, Vec<Block>);
 
-/// Takes frames apart, without any help of the library's.
+/// Parses frames, without the library.
 pub fn parse(mut bytes: &[u8]) -> Vec<Frame> {
     let mut frames = vec![];
     while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! Many hits: memory stays what it is.
+//! Many hits: memory use stays constant.
 
 #[path = "../experiment/support.rs"]
 #[allow(dead_code, reason = "the other tests use more of it")]

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a message is sent that the endpoint has no room for.
 const TRIES: u32 = 5;
 
-/// How long the first pause between two tries is; each one is twice as long as the one before.
+/// The first pause between two tries; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// How much of an answer is read, in bytes.
@@ -31,10 +31,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of a base address: `/v1/traces` and its like are put behind it.
+    /// The endpoint for a base address: `/v1/traces` and the like are appended.
     ///
     /// # Errors
-    /// When it is no address that begins with `http://`.
+    /// When it does not begin with `http://`.
     pub fn new(base: &str) -> Result<Self, ExportError> {
         let problem = |problem| ExportError::Endpoint {
             url: base.to_owned(),
@@ -61,7 +61,7 @@ impl Endpoint {
         })
     }
 
-    /// What the endpoint took only in part: its words.
+    /// The endpoint's messages about data that it took only in part.
     #[must_use]
     pub fn rejections(&self) -> &[String] {
         &self.rejections
@@ -90,7 +90,7 @@ impl Endpoint {
                     .extend(text.ok().and_then(|text| rejected(&text)));
                 return Ok(());
             }
-            // These are the statuses of which the protocol says that the client may try again.
+            // The statuses after which the protocol allows a retry.
             if matches!(status.as_u16(), 429 | 502 | 503 | 504) && attempt < TRIES {
                 std::thread::sleep(pause);
                 pause *= 2;
@@ -111,7 +111,7 @@ impl Endpoint {
     }
 }
 
-/// What an answer says that was not taken.
+/// The message about rejected data in an answer.
 fn rejected(answer: &str) -> Option<String> {
     let answer: serde_json::Value = serde_json::from_str(answer).ok()?;
     let part = answer.get("partialSuccess")?.as_object()?;

@@ -1,7 +1,7 @@
-//! The messages of the OpenTelemetry protocol that are written, as OTLP/JSON has them.
+//! The used messages of the OpenTelemetry protocol, as OTLP/JSON.
 //!
-//! Names are in camel case, 64-bit integers are strings, identifiers are hexadecimal, other bytes are in base 64. A test reads what is written with the
-//! descriptors of the Python package `opentelemetry-proto`.
+//! Names are in camel case, 64-bit integers are strings, identifiers are hexadecimal, other bytes are in base 64. A test reads the
+//! output with the descriptors of the Python package `opentelemetry-proto`.
 
 use serde::{Serialize, Serializer};
 
@@ -256,7 +256,7 @@ pub(super) enum Number {
     AsDouble(Double),
 }
 
-/// `HistogramDataPoint`. A bucket has what is over the bound before it, up to its own and with that.
+/// `HistogramDataPoint`. A bucket has the numbers over the previous bound, up to and including its own.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HistogramPoint {

@@ -1,4 +1,4 @@
-//! What was counted, as metrics.
+//! Counts, as metrics.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn point(attributes: Vec<KeyValue>, period: Period, value: Number) -> NumberPoin
     }
 }
 
-/// How often each tracepoint was hit, where the file says it; hits without frames too.
+/// How often each tracepoint was hit, if the file has it; hits without frames too.
 fn hits(part: &RunPart<'_>, period: Period) -> Option<Metric> {
     let mut counts: BTreeMap<i32, (u64, Option<String>)> = BTreeMap::new();
     for info in Info::of(part.file).tracepoints {
@@ -110,7 +110,7 @@ fn attributes(row: &AggregateRow) -> Vec<KeyValue> {
     all
 }
 
-/// An aggregate with its rows. Hits that are in no row, because there was no room or nothing could be read, are in a metric of their own.
+/// An aggregate with its rows. Hits without a row, for lack of space or because of unreadable data, are in a separate metric.
 fn metric(
     aggregate: &Aggregate,
     rows: impl Iterator<Item = AggregateRow>,
@@ -182,7 +182,7 @@ fn metric(
     std::iter::once(counted).chain(uncounted).collect()
 }
 
-/// Buckets have the integers from their first number up to the next one's, which is over their own bound by one.
+/// Buckets have the integers from their first number up to the next one's, which is one more than their own bound.
 fn histogram(
     attributes: Vec<KeyValue>,
     buckets: &[(Option<serde_json::Number>, Option<serde_json::Number>, u64)],
@@ -199,7 +199,7 @@ fn histogram(
         if let Some(low) = bound(low)
             && bounds.last().is_none_or(|last| *last < low)
         {
-            // What lies between two buckets has no hits.
+            // The range between two buckets has no hits.
             bounds.push(low);
             counts.push(0);
         }

@@ -52,7 +52,7 @@ pub enum Signal {
     Metrics,
 }
 
-/// What was written or sent.
+/// The number of written or sent items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OtlpCounts {
     /// Spans.
@@ -79,7 +79,7 @@ pub fn write(parts: &[RunPart<'_>], out: &mut impl Write) -> Result<OtlpCounts, 
 /// Sends a run to an endpoint.
 ///
 /// # Errors
-/// When the endpoint cannot be reached, or refuses what is sent.
+/// When the endpoint cannot be reached, or refuses the data.
 pub fn send(parts: &[RunPart<'_>], endpoint: &mut Endpoint) -> Result<OtlpCounts, ExportError> {
     messages(parts, |signal, message| endpoint.send(signal, message))
 }
@@ -158,7 +158,7 @@ fn json(message: &impl serde::Serialize) -> Result<Vec<u8>, ExportError> {
     serde_json::to_vec(message).map_err(|error| ExportError::Write(error.into()))
 }
 
-/// What the next messages of a part have.
+/// The contents of the next messages of a part.
 #[derive(Default)]
 struct Batch {
     spans: Vec<Span>,
@@ -230,7 +230,7 @@ fn resource(part: &RunPart<'_>) -> Resource {
     Resource { attributes }
 }
 
-/// What tells a run from others: its tracepoints, its times, where its program and libraries were.
+/// The identity of a run: its tracepoints, its times, the addresses of its program and libraries.
 fn identity(file: &TraceFile) -> u64 {
     let mut hasher = DefaultHasher::new();
     file.description().as_bytes().hash(&mut hasher);
@@ -253,7 +253,7 @@ fn trace_id(identity: u64, root: FrameNumber) -> String {
 fn span_message(event: &Event<'_>, span: &EventSpan<'_>, identity: u64, period: Period) -> Span {
     let end = match span.end() {
         EventEnd::At(end) => end,
-        // A span has to end: it is shown as long as it was seen, and an attribute says that it is open.
+        // A span must have an end: it ends where the run ends, and an attribute marks it as open.
         EventEnd::Open => period.end,
         EventEnd::Unknown => event.start,
     };

@@ -23,8 +23,8 @@ pub(super) fn integer(key: impl Into<String>, value: impl Into<i128>) -> KeyValu
     }
 }
 
-/// A value. What is missing is a value without any. An integer that 64 bits with a sign do not hold is a text, and a string that is not UTF-8 is its
-/// bytes.
+/// A value. A missing one is a value without content. An integer that does not fit in 64 signed bits is a text, and a string that
+/// is not UTF-8 is its bytes.
 pub(super) fn any(datum: &Datum) -> AnyValue {
     match datum {
         Datum::Missing(_) => AnyValue::Missing(Empty {}),
@@ -71,7 +71,7 @@ pub(super) fn any(datum: &Datum) -> AnyValue {
     }
 }
 
-/// The attributes of an event. Names of the semantic conventions are used where there are some; ours begin with `tracewire.`.
+/// The attributes of an event. Names of the semantic conventions are used where possible; our own begin with `tracewire.`.
 pub(super) fn attributes(event: &Event<'_>) -> Vec<KeyValue> {
     let mut all = vec![
         integer("tracewire.frame", event.frame),

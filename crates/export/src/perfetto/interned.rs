@@ -38,7 +38,7 @@ impl<K: Eq + Hash> Numbers<K> {
 /// A frame of a stack: function, mapping, address in its file, source file, line.
 type FrameKey = (u64, u64, u64, u64, u32);
 
-/// What has a number, and what the next packet has to say of it.
+/// The numbers of interned items, and the new ones for the next packet.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
     categories: Numbers<String>,
@@ -48,7 +48,7 @@ pub(super) struct Interner {
     files: Numbers<String>,
     build_ids: Numbers<Vec<u8>>,
     paths: Numbers<Vec<u8>>,
-    /// By the part of the run and the module's place in it; none for what is in no module.
+    /// By the part of the run and the index of the module in it; `None` for addresses without a module.
     mappings: Numbers<Option<(usize, usize)>>,
     frames: Numbers<FrameKey>,
     stacks: Numbers<Vec<u64>>,
@@ -76,7 +76,7 @@ impl Interner {
         names + self.frames.len() + self.stacks.len() > MOST
     }
 
-    /// What was not said yet.
+    /// Takes the items that were not written yet.
     pub(super) fn take_new(&mut self) -> Option<InternedData> {
         (self.new != InternedData::default()).then(|| std::mem::take(&mut self.new))
     }

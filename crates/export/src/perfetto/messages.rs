@@ -1,6 +1,7 @@
-//! The messages of Perfetto's protocol buffers that are written, with the fields that are used.
+//! The used messages of Perfetto's protocol buffers, with the used fields.
 //!
-//! The numbers are those of `protos/perfetto/trace` of Perfetto. A test decodes what is written with the descriptors of the Python package `perfetto`.
+//! The numbers are those of `protos/perfetto/trace` of Perfetto. A test decodes the output with the descriptors of the Python
+//! package `perfetto`.
 
 /// `TracePacket`.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -2,12 +2,12 @@
 //!
 //! | of the run | in the trace |
 //! |---|---|
-//! | a process, a thread | a track, as Perfetto has it of any process and thread |
+//! | a process, a thread | a track, as in Perfetto for any process and thread |
 //! | a span | a slice on its thread's track; one that overlaps the others is on a track below that |
 //! | a span that is open at the end of the run | a slice without an end |
 //! | a hit, and a span whose end is not known | an instant, which is a slice without a length |
-//! | what was collected | debug annotations, with types and parts |
-//! | a number that was collected | a counter of its process, besides |
+//! | collected values | debug annotations, with types and parts |
+//! | a collected number | also a counter of its process |
 //! | `$stack` | a call stack of the slice |
 //! | equal values of an expression that the user names | a flow from slice to slice |
 //! | the times | the time of day; the file has no other clock, so the clock snapshot gives the boot time the same numbers |
@@ -45,7 +45,7 @@ const PACKET: u8 = 1 << 3 | 2;
 /// The sequence that all packets are of.
 const SEQUENCE: u32 = 1;
 
-/// What a trace in Perfetto's format has besides the run.
+/// Options of a trace in Perfetto's format.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PerfettoOptions {
     /// Collected expressions: the hits and spans that have an equal value of one are connected.
@@ -104,7 +104,7 @@ struct Writer<'p, 'a, W> {
     interner: Interner,
     tracks: Tracks,
     is_first: bool,
-    /// Whether the next packet says that nothing is interned.
+    /// Whether the next packet clears the interned items.
     is_cleared: bool,
 }
 

@@ -16,8 +16,8 @@ const MOST_CANDIDATES: usize = 16;
 const LARGEST_UNKNOWN: u64 = 512;
 
 impl Collection<'_> {
-    /// What a value of an interface leads to. The types that lead further have code of their own; of the others so many bytes
-    /// are collected as the descriptor says. The stack has where the value is, or the value itself, and the descriptor.
+    /// Collects the target of an interface value. Types that lead further have separate code; of the others the descriptor gives
+    /// the size. The stack has the value's address, or the value itself, and the descriptor.
     pub(super) fn interface(
         &mut self,
         subjects: &Subjects,
@@ -32,7 +32,7 @@ impl Collection<'_> {
         let done = self.code.label();
         self.code.push(&descriptor.clone().into_is_zero());
         self.code.if_goto(done);
-        // An interface within another one's value leads no further: each may have values of all types.
+        // An interface inside another one's value leads no further: each may have values of all types.
         let is_within = std::mem::replace(&mut self.is_in_interface, true);
         let most = if is_within { 0 } else { MOST_CANDIDATES };
         let further: Vec<(u64, TypeId)> = (interface.candidates.iter())

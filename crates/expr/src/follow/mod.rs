@@ -1,7 +1,7 @@
-//! What a value leads to: the memory that its type's rule walks, collected within limits.
+//! The targets of a value: the memory that its type's rule walks, collected within limits.
 //!
-//! The code of a walk leaves the stack as it found it. Each loop counts down a number that a limit has cut, so a container that
-//! another thread changes, or that is no container yet, ends no later than a good one.
+//! The code of a walk leaves the stack unchanged. Each loop counts down from a limited number. So a container that another thread
+//! changes, or that is not initialized, ends no later than a valid one.
 
 mod interface;
 mod table;
@@ -19,7 +19,7 @@ use crate::scalar::{Scalar, scalar, strip};
 use crate::walk::{Extent, Items, Walk};
 use tracewire_debuginfo::{ByteRange, Type, TypeId, VariantPart};
 
-/// How much is collected of what a value leads to.
+/// How much is collected of a value's targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectLimits {
     /// The most bytes of a string.
@@ -41,7 +41,7 @@ impl Default for CollectLimits {
 }
 
 impl CollectLimits {
-    /// Nothing but the values themselves.
+    /// Only the values themselves.
     pub const NONE: Self = Self {
         string: 0,
         elements: 0,
@@ -51,9 +51,9 @@ impl CollectLimits {
 
 /// The most bytes that are collected of one container's elements.
 const LARGEST_PIECE: u64 = 16 << 10;
-/// How deep parts are followed that are not behind pointers.
+/// The depth to which parts are followed that are not behind pointers.
 const DEEPEST_PART: u32 = 32;
-/// The most bytes that one pointer leads to.
+/// The most bytes of one pointer's target.
 const LARGEST_POINTEE: u64 = 4096;
 /// How many buckets of a hash table are looked at for each element.
 const BUCKETS_OF_ELEMENT: u64 = 8;
@@ -61,7 +61,7 @@ const BUCKETS_OF_ELEMENT: u64 = 8;
 const STEPS_OF_TREE: u64 = 4;
 
 impl Collection<'_> {
-    /// Collects what an object of the type leads to. Its own bytes are collected already.
+    /// Collects the targets of an object of the type. Its own bytes are already collected.
     pub(crate) fn follow(&mut self, object: &Object, type_id: TypeId) {
         let depth = self.limits.depth;
         let walk = self.walks.walk(type_id).filter(|_| depth > 0);
@@ -86,7 +86,7 @@ impl Collection<'_> {
         debug_assert_eq!(self.code.depth(), outside);
     }
 
-    /// The object, with an address that takes no more than a register to compute: another one is left on the stack.
+    /// The object, with an address that is at most a register: another address is computed onto the stack.
     fn with_plain_address(&mut self, object: &Object) -> Object {
         let Object::Memory(address) = object else {
             return object.clone();
@@ -110,8 +110,8 @@ impl Collection<'_> {
         Object::Memory(cell)
     }
 
-    /// Repeats `body`, with how many are left and what it goes on with on the stack, until none is left or it goes to the label
-    /// that it is given. Takes both from the stack.
+    /// Repeats `body`, with the remaining count and its current value on the stack, until the count is 0 or it jumps to the given
+    /// label. Removes both from the stack.
     fn countdown(&mut self, most: u64, body: impl FnOnce(&mut Self, Label)) {
         let [again, done] = self.code.labels();
         self.code.place(again);
@@ -164,7 +164,7 @@ impl Collection<'_> {
 
     // Values.
 
-    /// A part of a value: the value itself, or what is in it.
+    /// A part of a value: the value itself, or a member.
     fn part(&mut self, object: &Object, type_id: TypeId, depth: u32, parts: u32) {
         let Some(parts) = parts.checked_sub(1) else {
             return;
@@ -317,7 +317,7 @@ impl Collection<'_> {
     }
 
     fn walk(&mut self, object: &Object, type_id: TypeId, walk: &Walk, depth: u32, parts: u32) {
-        // What a pointer leads to that a rule looks into has not been collected yet.
+        // The target of a pointer that a rule uses has not been collected yet.
         if let Scalar::Pointer { target, size } = scalar(self.lower.symbols(), type_id)
             && !matches!(
                 walk,
@@ -375,7 +375,7 @@ impl Collection<'_> {
         if !items.is_empty() {
             return;
         }
-        // An expression that has no meaning for where this object is leads nowhere; the object itself is collected.
+        // An expression that has no meaning for this object's place leads nowhere; the object itself is collected.
         let _: Option<()> = match walk {
             Walk::String {
                 data,
@@ -471,7 +471,7 @@ impl Collection<'_> {
             Walk::Pointer { pointer, target } => self.pointer(&subjects, pointer, *target, depth),
             Walk::Newtype(value) => self.inner(&subjects, value, depth, parts),
             Walk::Function { symbol, .. } => self.value_of(&subjects, symbol).map(|symbol| {
-                // What it takes to find the symbol is collected on the way.
+                // The data needed to find the symbol is collected on the way.
                 self.code.push(&symbol);
                 self.code.op(Opcode::Pop);
             }),
@@ -516,7 +516,7 @@ impl Collection<'_> {
         self.bytes_within(subjects, size, data, extent, width, limit)
     }
 
-    /// Elements that lead nowhere: their bytes, so many at most.
+    /// Elements that lead nowhere: their bytes, up to this many.
     fn bytes_within(
         &mut self,
         subjects: &Subjects,
@@ -567,7 +567,7 @@ impl Collection<'_> {
             .is_some_and(|distance| distance < size)
     }
 
-    /// Goes to `label` if the address in a cell is in the object itself, whose bytes are collected: short strings are.
+    /// Jumps to `label` if the address in a cell is in the object itself, whose bytes are collected: short strings are.
     fn unless_inside(&mut self, object: &Object, size: u64, cell: &IntExpr, label: Label) {
         if let Object::Memory(start) = object {
             let distance = IntExpr::binary(Binary::Subtract, cell.clone(), start.clone());
@@ -578,8 +578,8 @@ impl Collection<'_> {
         }
     }
 
-    /// Collects the pointer once more that was followed. The object is collected before the pointer is read, and another thread
-    /// may write it before, between and after: where a reader finds one content of it, that content led to what was collected.
+    /// Collects the followed pointer once more. The object is collected before the pointer is read, and another thread may write
+    /// it before, between and after. If both copies are the same, that pointer led to the collected data.
     fn collect_again(&mut self, subjects: &Subjects, size: u64, pointer: &Node, cell: &IntExpr) {
         let Object::Memory(start) = &subjects.object else {
             return;
@@ -600,7 +600,7 @@ impl Collection<'_> {
             self.code.trace(word);
             return;
         }
-        // What is computed, or read of another object: the whole object, where the pointer is no longer the same.
+        // A computed pointer, or one read from another object: collects the whole object, where the pointer may have changed.
         let Some(now) = self.value_of(subjects, pointer) else {
             return;
         };
@@ -683,7 +683,7 @@ impl Collection<'_> {
             return None;
         }
         let most = self.elements(size);
-        // How many are left, and the number of the next.
+        // The remaining count, and the number of the next.
         self.code.push(&length);
         self.code.clamp(most);
         let index = self.code.push(&start);
@@ -747,7 +747,7 @@ impl Collection<'_> {
         Some(())
     }
 
-    /// One element by itself.
+    /// A single element.
     fn element_at(&mut self, address: &IntExpr, element: TypeId, size: u64, depth: u32) {
         let redacted = self.lower.symbols().redacted_ranges(element);
         let cell = self.code.push(address);
@@ -756,7 +756,7 @@ impl Collection<'_> {
         self.code.op(Opcode::Pop);
     }
 
-    /// How many bytes of a node are collected: the node as its type has it, and the items behind it.
+    /// How many bytes of a node are collected: the node by its type, and the items after it.
     fn node_size(&mut self, subjects: &Subjects, pointer: TypeId, items: &Items) -> u64 {
         let symbols = self.lower.symbols();
         let own = match scalar(symbols, pointer) {
@@ -825,7 +825,7 @@ impl Collection<'_> {
             Some(length) => Some(self.value_of(subjects, length)?),
             None => None,
         };
-        // How many are left, and the node.
+        // The remaining count, and the node.
         let cell = IntExpr::cell((self.code.depth() + 1) as u16);
         let at_node = Subjects {
             node: Some(cell.clone()),

@@ -15,7 +15,7 @@ const FEW_BUCKETS: u64 = 8;
 const VISITED: u32 = 32;
 
 impl Collection<'_> {
-    /// A hash table. The stack has how many elements are left, how many buckets, and the number of the next.
+    /// A hash table. The stack has the remaining elements, the remaining buckets, and the number of the next bucket.
     pub(super) fn table(
         &mut self,
         subjects: &Subjects,
@@ -86,9 +86,9 @@ impl Collection<'_> {
         Some(())
     }
 
-    /// A hash table of buckets with eight places each. The stack has how many elements are left, the number of the bucket in the
-    /// arrays (from bit 32 on: how many buckets were looked at, with those behind them), and the bucket with the number of the
-    /// place in its lowest three bits.
+    /// A hash table of buckets with eight places each. The stack has the remaining elements, the number of the bucket in the
+    /// arrays, and the bucket with the number of the place in its lowest three bits. The bucket's number has from bit 32 on how
+    /// many buckets were visited, including chained ones.
     pub(super) fn buckets(
         &mut self,
         subjects: &Subjects,
@@ -170,7 +170,7 @@ impl Collection<'_> {
             this.code.op(Opcode::Add);
             this.code.goto(places);
             this.code.place(last);
-            // What follows in the chain, or the next of the array.
+            // The next one in the chain, or in the array.
             this.code.push(&overflow);
             this.code.op(Opcode::Dup);
             this.code.if_goto(chained);

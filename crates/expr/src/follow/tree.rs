@@ -9,7 +9,7 @@ use crate::lower::Subjects;
 use crate::walk::{BTree, Tree};
 
 impl Collection<'_> {
-    /// A binary tree, in its order. The stack has how many steps are left, how many elements, and the node.
+    /// A binary tree, in its order. The stack has the remaining steps, the remaining elements, and the node.
     pub(super) fn tree(&mut self, subjects: &Subjects, tree: &Tree, depth: u32) -> Option<()> {
         let root = self.value_of(subjects, &tree.root)?;
         let length = self.value_of(subjects, &tree.length)?;
@@ -78,7 +78,7 @@ impl Collection<'_> {
         self.code.set_depth(left_over + 4);
         self.code.place(no_right);
         self.code.op(Opcode::Pop);
-        // Up to the first node that this is left of.
+        // Up to the first node that has this one on its left.
         self.code.place(ascend);
         self.repeated(steps, |this| {
             this.code.one_less_of_three(done);
@@ -100,8 +100,8 @@ impl Collection<'_> {
         Some(())
     }
 
-    /// A tree whose nodes have several elements, in its order. The stack has how many elements are left, the node, and where in
-    /// it: the height of the node in the high bits, the number of an element in the low four.
+    /// A tree whose nodes have several elements, in its order. The stack has the remaining elements, the node, and the position
+    /// in it: the height of the node in the high bits, the number of an element in the low four.
     pub(super) fn btree(&mut self, subjects: &Subjects, tree: &BTree, depth: u32) -> Option<()> {
         let root = self.value_of(subjects, &tree.root)?;
         let height = self.value_of(subjects, &tree.height)?;
@@ -200,7 +200,7 @@ impl Collection<'_> {
             this.code.constant(1);
             this.code.op(Opcode::Add);
             this.code.one_less_of_three(done);
-            // What follows an element of an inner node is below it.
+            // The successor of an inner node's element is below it.
             this.code.push(&is_inner);
             this.code.if_goto(descend);
             this.code.goto(visit);
@@ -212,7 +212,7 @@ impl Collection<'_> {
             this.code.op(Opcode::Dup);
             let above = this.code.label();
             this.code.if_goto(above);
-            // The root has no parent: fewer elements than the container says.
+            // The root has no parent: there are fewer elements than the container's count.
             this.code.op(Opcode::Pop);
             this.code.goto(done);
             this.code.set_depth(this.code.depth() + 1);

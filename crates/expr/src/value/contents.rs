@@ -18,7 +18,7 @@ pub(crate) enum Known {
     Unavailable,
     /// There is no memory.
     Missing,
-    /// The compiler left it nowhere.
+    /// The compiler removed it.
     OptimizedOut,
     /// It is not recorded, by its name.
     Redacted,
@@ -36,7 +36,7 @@ pub enum Place {
     Nowhere,
 }
 
-/// A value: a type and its bytes, of which some may be unknown.
+/// A value: a type and its bytes, some of which may be unknown.
 #[derive(Clone, Debug)]
 pub struct Value {
     pub(crate) type_id: TypeId,
@@ -46,7 +46,7 @@ pub struct Value {
     pub(crate) language: Language,
     /// A pointer that was removed by the compiler.
     pub(crate) synthetic: bool,
-    /// What a reference that was removed refers to.
+    /// The target of a reference that was removed.
     pub(crate) referent: Option<Box<Value>>,
 }
 
@@ -77,7 +77,7 @@ impl Value {
         }
     }
 
-    /// A value of which every byte is unknown for the same reason.
+    /// A value whose bytes are all unknown for the same reason.
     pub(crate) fn unknown(type_id: TypeId, size: usize, why: Known, language: Language) -> Self {
         let mut value = Self::new(type_id, vec![0; size], Place::Nowhere, language);
         value.known.fill(why);
@@ -138,7 +138,7 @@ impl Value {
         self.known.iter().all(|known| *known == Known::Yes)
     }
 
-    /// Whether the compiler left the whole value nowhere.
+    /// Whether the compiler removed the whole value.
     #[must_use]
     pub fn is_optimized_out(&self) -> bool {
         !self.known.is_empty() && self.known.iter().all(|known| *known == Known::OptimizedOut)
@@ -159,8 +159,8 @@ impl Value {
             .then(|| number(self.contents.get(..size as usize)?, signed, order(symbols)))?
     }
 
-    /// The truth of it, as a condition takes it: whether it is not zero. `None` for what is neither a number nor a
-    /// pointer (what a C++ reference refers to is another value), or is not known.
+    /// Its truth as a condition: whether it is not zero. `None` if it is neither a number nor a pointer, or is not known. (The
+    /// target of a C++ reference is another value.)
     #[must_use]
     pub fn is_true(&self, symbols: &Symbols) -> Option<bool> {
         let shape = scalar(symbols, self.type_id);
@@ -176,8 +176,7 @@ impl Value {
         }
     }
 
-    /// The value as GDB's `print` shows it, without the `$1 = `. Memory that pointers lead to is read from
-    /// `state`.
+    /// The value as GDB's `print` shows it, without the `$1 = `. Memory behind pointers is read from `state`.
     #[must_use]
     pub fn print(&self, symbols: &Symbols, state: &dyn State, options: &PrintOptions) -> String {
         Printer::new(symbols, state, *options, self.language).print(self)
@@ -230,7 +229,7 @@ impl Value {
         Printer::new(symbols, state, *options, self.language).print_variable(self)
     }
 
-    /// A part of it, with a type of its own.
+    /// A part of it, with another type.
     pub(crate) fn part(&self, type_id: TypeId, offset: u64, size: u64) -> Self {
         let start = usize::try_from(offset)
             .unwrap_or(usize::MAX)
@@ -244,7 +243,7 @@ impl Value {
         };
         let mut contents = self.contents.get(start..end).unwrap_or(&[]).to_vec();
         let mut known = self.known.get(start..end).unwrap_or(&[]).to_vec();
-        // What lies outside the value (damaged debug information) is not known.
+        // The part outside the value (damaged debug information) is not known.
         let whole = usize::try_from(size)
             .unwrap_or(0)
             .min(super::evaluate::LARGEST_VALUE);

@@ -15,7 +15,7 @@ pub enum Datum {
     LargeInteger(u128),
     /// A floating-point number of at most 64 bits.
     Float(f64),
-    /// What is a word or another short text: an enumerator, a member pointer, a number of 80 bits.
+    /// A word or another short text: an enumerator, a member pointer, an 80-bit number.
     Text(String),
     /// A string of the program. Its bytes need not be UTF-8.
     String {
@@ -24,7 +24,7 @@ pub enum Datum {
         /// Whether the string is longer.
         is_cut: bool,
     },
-    /// What a pointer holds.
+    /// The value of a pointer.
     Address(u64),
     /// Parts with names.
     Structure(Vec<(String, Datum)>),
@@ -44,7 +44,7 @@ pub enum Datum {
     },
 }
 
-/// What data the values of a type are.
+/// The kind of data of a type's values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Shape {
@@ -60,7 +60,7 @@ pub enum Shape {
     Float32,
     /// [`Datum::Float`].
     Float64,
-    /// [`Datum::Text`], and what fits nothing else.
+    /// [`Datum::Text`], and everything else.
     Text,
     /// [`Datum::String`].
     String,
@@ -158,10 +158,10 @@ impl Datum {
     }
 }
 
-/// The most data that one value is made of by repeating equal elements.
+/// The most data of one value that result from repeated equal elements.
 const MOST_REPEATED: usize = 1 << 16;
 
-/// What a value with parts is.
+/// The kind of a value with parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Parts {
     Structure,
@@ -218,7 +218,7 @@ impl Recorder {
         parent.children.push((name, datum));
     }
 
-    /// The value is this, whatever its parts are.
+    /// Sets the datum of the value, instead of its parts.
     pub(super) fn set(&mut self, datum: Datum) {
         self.last().datum = Some(datum);
     }
@@ -262,7 +262,7 @@ impl Recorder {
         }
     }
 
-    /// Takes back what is known of the value that is being printed.
+    /// Drops the data of the value that is being printed.
     pub(super) fn take_back(&mut self) {
         *self.last() = Open::default();
     }
@@ -298,7 +298,7 @@ impl Open {
                 }
                 Datum::Map { entries, is_cut }
             }
-            // What is printed by another value alone is that value.
+            // A value that only prints another value is that value.
             None if children.len() == 1 => children.remove(0).1,
             None => Datum::Text(text.to_owned()),
         }

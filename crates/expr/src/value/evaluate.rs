@@ -40,13 +40,13 @@ pub(crate) struct Evaluator<'a> {
     pub(super) text: &'a str,
     pub(super) language: Language,
     pub(super) locator: Locator<'a>,
-    /// What has been worked out of the variables' places before.
+    /// The places of variables that are already computed.
     pub(super) objects: Option<&'a Objects>,
     /// For the expressions of a type rule: what they are about.
     pub(super) subjects: Option<RuleSubjects>,
 }
 
-/// What the expressions of a type rule are about.
+/// The objects of a type rule's expressions.
 #[derive(Clone)]
 pub(super) struct RuleSubjects {
     pub(super) object: Value,
@@ -64,7 +64,7 @@ impl RuleSubjects {
     }
 }
 
-/// What a node designates.
+/// The object that a node designates.
 pub(super) enum Designated {
     Memory(u64),
     Value(Value),
@@ -185,7 +185,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Whether a conversion keeps the bytes as they are, so that unknown ones may stay unknown.
+    /// Whether a conversion keeps the bytes unchanged, so that unknown ones may stay unknown.
     fn is_whole_pointer(&self, from: &Node, node: &Node) -> bool {
         let pointer = |shape| match shape {
             Scalar::Pointer { size, .. } | Scalar::Reference { size, .. } => Some(size),
@@ -294,7 +294,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What a type rule's expression is about.
+    /// An object of a type rule's expression.
     fn subject(&self, subject: Subject, node: &Node) -> Result<Designated> {
         let Some(subjects) = &self.subjects else {
             return self.error(ExpressionErrorKind::Unavailable, node);

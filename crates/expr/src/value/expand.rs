@@ -1,4 +1,4 @@
-//! What the items of a `collect` line stand for, as names and values.
+//! The names and values that the items of a `collect` line stand for.
 
 use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Address, RegisterNumber};
@@ -27,9 +27,9 @@ pub struct NamedValue {
     pub value: Result<Value, ExpressionError>,
 }
 
-/// What an item of a `collect` stands for: `$args`, `$locals`, `$inlined` and `$regs` give one value for each variable or
-/// register that was saved (a variable that was optimized out gives a value that says so), `$_ret` the return
-/// address, `$_sdata` nothing, and any other expression one value.
+/// The values that an item of a `collect` stands for. `$args`, `$locals`, `$inlined` and `$regs` give one value for each saved
+/// variable or register (a variable that was optimized out gives a value that says so). `$_ret` gives the return address,
+/// `$_sdata` nothing, and any other expression one value.
 #[must_use]
 pub fn expand(symbols: &Symbols, state: &dyn State, item: &str) -> Vec<NamedValue> {
     PreparedItem::new(symbols, state.pc(), item).expand(state)
@@ -51,7 +51,7 @@ struct Part<'a> {
 #[derive(Debug)]
 enum PartKind<'a> {
     Expression(Result<PreparedExpression<'a>, ExpressionError>),
-    /// One of all registers, of which those are told that were saved.
+    /// One of all registers, of which only the saved ones are listed.
     Register(
         RegisterNumber,
         Result<PreparedExpression<'a>, ExpressionError>,
@@ -61,7 +61,7 @@ enum PartKind<'a> {
 }
 
 impl<'a> PreparedItem<'a> {
-    /// Reads an item as it is to be understood where it is seen from. What is wrong with it shows when it is expanded.
+    /// Prepares an item for its scope. Errors are reported when it is expanded.
     #[must_use]
     pub fn new(symbols: &'a Symbols, scope: impl Into<Scope>, item: &str) -> Self {
         let scope = scope.into();
@@ -121,7 +121,7 @@ impl<'a> PreparedItem<'a> {
         self.expand_some(state, |_| true)
     }
 
-    /// As [`Self::expand`], the values of these names alone. The others are not evaluated.
+    /// As [`Self::expand`], only the values of these names. The others are not evaluated.
     pub fn expand_some(
         &self,
         state: &dyn State,

@@ -7,7 +7,7 @@ use crate::soft_float::convert;
 use tracewire_arch::FloatFormat;
 use tracewire_debuginfo::{Symbols, Type};
 
-/// The number of a floating-point value; long doubles lose what a double does not hold.
+/// The number of a floating-point value; long doubles lose the precision beyond a double.
 pub(crate) fn from_bytes(symbols: &Symbols, value: &Value) -> Option<f64> {
     let Scalar::Float { size } = scalar(symbols, value.type_id) else {
         return None;
@@ -144,7 +144,7 @@ fn decimal(negative: bool, mantissa: u128, power: i32, digits: usize) -> String 
     if mantissa == 0 {
         return format!("{sign}0");
     }
-    // The exact decimal digits, and how many of them stand behind the point.
+    // The exact decimal digits, and how many of them are after the point.
     let mut number = Large::from(mantissa);
     let mut behind = 0_i32;
     for _ in 0..power.unsigned_abs() {

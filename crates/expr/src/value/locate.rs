@@ -78,7 +78,7 @@ impl Evaluator<'_> {
                     Some(bytes) => {
                         let bytes = self.make(type_id, bytes);
                         let mut part = bytes.part(type_id, *offset, size as u64);
-                        // What a register is too short for is in the next one: pieces say so, this does not.
+                        // The rest of a value that is wider than its register is in the next one, which only pieces describe.
                         part.place = Place::Nowhere;
                         part
                     }
@@ -130,7 +130,7 @@ impl Evaluator<'_> {
         })
     }
 
-    /// What a reference that the compiler removed refers to.
+    /// The target of a reference that the compiler removed.
     fn referent(
         &self,
         target: &(TypeId, VariableLocation, i64),
@@ -151,7 +151,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The value of the node's type that lies `offset` bytes from a frame's address.
+    /// The value of the node's type at `offset` bytes from a frame's address.
     pub(super) fn frame_slot(&self, frame: &IntExpr, offset: i64, node: &Node) -> Result<Value> {
         let object = Object::Memory(frame.clone().add(offset as u64));
         match self.read(&object, node)? {

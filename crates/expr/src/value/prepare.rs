@@ -30,26 +30,25 @@ impl StateVariables for AnyName {
     }
 }
 
-/// An expression as it is understood where threads stood at one place of a program: names looked up, types settled, the
-/// places of variables worked out as far as the debug information goes. What is left is the state's part.
+/// An expression, prepared for threads that were stopped at one place of a program. Names and types are resolved, and the places
+/// of variables are computed as far as the debug information goes. The rest depends on the state.
 pub struct PreparedExpression<'a> {
     symbols: &'a Symbols,
     scope: Scope,
     language: Language,
     text: Box<str>,
     node: Node,
-    /// Whether it leads to what is not recorded, by a name.
+    /// Whether it leads to redacted data, by a name.
     is_redacted: bool,
     objects: Objects,
 }
 
-/// Where the bytes of a node's variables are, once that has been asked for. The variables are told apart by where they are
-/// in this process: the node holds them.
+/// The places of a node's variables, once they are computed. The key is the variable's address in this process: the node owns it.
 #[derive(Default)]
 pub(crate) struct Objects(RefCell<HashMap<*const Variable, Result<Rc<Object>, Unlocatable>>>);
 
 impl Objects {
-    /// The variable's object, which `work_out` tells the first time.
+    /// The variable's object, which `work_out` computes the first time.
     pub(super) fn get(
         &self,
         variable: &Rc<Variable>,
@@ -80,7 +79,7 @@ impl<'a> PreparedExpression<'a> {
         Ok(Self::of(symbols, scope, text, node))
     }
 
-    /// A variable, by itself.
+    /// A single variable.
     pub(super) fn of_variable(symbols: &'a Symbols, scope: Scope, variable: Variable) -> Self {
         let name = variable.name.clone();
         let resolver = Resolver {
@@ -118,7 +117,7 @@ impl<'a> PreparedExpression<'a> {
         self.scope.pc
     }
 
-    /// What data its values are.
+    /// The kind of data of its values.
     #[must_use]
     pub fn shape(&self, walks: &TypeWalks<'_>) -> Shape {
         Shape::of(walks, self.node.type_id, self.language)

@@ -1,4 +1,4 @@
-//! Registers and memory of a saved state, and of the frame that called it as far as the state tells.
+//! Registers and memory of a saved state, and of the frame that called it as far as the state has them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -50,8 +50,8 @@ impl<'a> StateSource<'a> {
         }
     }
 
-    /// The frame's caller: where it goes on after the call, and its frame. GDB takes a frame whose address it cannot
-    /// tell for the outermost one: what that one was passed is lost, and not merely unavailable.
+    /// The frame's caller: the address after the call, and its frame. GDB treats a frame whose address it cannot find as the
+    /// outermost one: the values passed to that one are lost, and not only unavailable.
     fn caller(&self) -> Result<(Address, StateSource<'_>), NoPlace> {
         if self.depth >= MOST_FRAMES {
             return Err(NoPlace::OptimizedOut);
@@ -91,7 +91,7 @@ impl<'a> StateSource<'a> {
         Ok((return_pc, caller))
     }
 
-    /// What the caller put into a register, as its debug information tells.
+    /// The value that the caller put into a register, by its debug information.
     fn passed(&self, register: u16) -> Result<u64, NoPlace> {
         let (return_pc, caller) = self.caller()?;
         let expression = (self.symbols)

@@ -1,4 +1,4 @@
-//! What was saved of a stopped thread.
+//! The saved state of a stopped thread.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use tracewire_model::{Address, RegisterNumber};
 
 use tracewire_debuginfo::Symbols;
 
-/// What was saved of a stopped thread: a trace frame, a core file.
+/// The saved state of a stopped thread: a trace frame, a core file.
 pub trait State {
     /// Where the thread was.
     fn pc(&self) -> Address;
@@ -14,9 +14,9 @@ pub trait State {
     /// A register's bytes in target order, as many as it has; `None` if it was not saved.
     fn register(&self, register: RegisterNumber) -> Option<Vec<u8>>;
 
-    /// Fills `bytes` from `address` on, and sets `known` to `true` for each byte that was saved; both slices have
-    /// the same length, and `known` comes as all `false`. Read-only memory of the program's files need not be
-    /// given: it is looked up where the state does not know a byte.
+    /// Fills `bytes` from `address` on, and sets `known` to `true` for each byte that was saved. Both slices have the same
+    /// length, and `known` is all `false` at the call. Read-only memory of the program's files may be left out: it is looked up
+    /// where the state does not have a byte.
     fn memory(&self, address: Address, bytes: &mut [u8], known: &mut [bool]);
 
     /// A trace state variable by its name, without the `$`; `None` if it was not saved.
@@ -28,8 +28,8 @@ pub trait State {
         false
     }
 
-    /// Whether memory that is not known is not there at all (a core file), and not merely not collected (a trace
-    /// frame). GDB shows the one as an error, the other as `<unavailable>`.
+    /// Whether unknown memory does not exist (a core file), or was only not collected (a trace frame). GDB shows the first as an
+    /// error, the second as `<unavailable>`.
     fn unknown_memory_is_an_error(&self) -> bool {
         false
     }
@@ -49,7 +49,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Whether something read since the last call was of two contents. It notes from here on what the caller gives.
+    /// Returns whether data read since the last call had two contents. Further differences are noted from the given value on.
     pub(crate) fn replace_differs(&self, differs: bool) -> bool {
         self.differs.replace(differs)
     }
@@ -89,7 +89,7 @@ impl State for Watched<'_> {
     }
 }
 
-/// Reads memory of the state, and where the state knows nothing, of the program's files.
+/// Reads memory of the state, and where the state has none, of the program's files.
 pub(crate) fn read_memory(
     symbols: &Symbols,
     state: &dyn State,

@@ -253,7 +253,7 @@ impl Namer<'_> {
             Type::Base { name, .. } | Type::Typedef { name, .. } | Type::Unknown { name, .. } => {
                 name.clone()
             }
-            // GDB tells references and pointers not apart.
+            // GDB does not distinguish references and pointers.
             Type::Pointer { target, .. } => format!("*mut {}", self.rust(*target, depth)),
             Type::Array { element, count, .. } => {
                 let element = self.rust(*element, depth);

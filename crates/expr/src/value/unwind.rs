@@ -24,7 +24,7 @@ const MOST_PLACES: usize = 20_000;
 /// Where a call frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallFrame {
-    /// Where it goes on: the return address, but for the innermost frame and for one that a signal interrupted.
+    /// Where it continues: the return address, except for the innermost frame and for one that a signal interrupted.
     pub pc: Address,
     /// An address in the instruction that it is at: of a call, the byte before the return address.
     pub lookup: Address,
@@ -37,11 +37,11 @@ pub struct CallFrame {
 pub enum BacktraceEnd {
     /// The last one is the outermost: `main`, or the start of a thread.
     Outermost,
-    /// More were not asked for.
+    /// The requested limit was reached.
     Limit,
     /// The state does not have the memory, or the register, that the next one is in.
     Unavailable,
-    /// Nothing says how the next one is found, or what says so is wrong.
+    /// There is no information for the next one, or it is wrong.
     NoInformation,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Unwinder<'a> {
                     return Backtrace { frames, end };
                 }
             };
-            // The stack grows down. A signal handler may have a stack of its own.
+            // The stack grows down. A signal handler may have a separate stack.
             let went_on = frame.is_signal || inner.is_none_or(|inner| address > inner);
             let end = match pc.0 {
                 0 => Some(BacktraceEnd::Outermost),
@@ -224,7 +224,7 @@ impl<'a> Unwinder<'a> {
             let row = self.symbols.unwind(lookup)?;
             let frame = self.locator(lookup).frame_address().ok()?;
             let function = self.symbols.function_at(lookup);
-            // GDB does not find Rust's `main`, and goes on to where the program starts.
+            // GDB does not recognize Rust's `main`, and continues to the start of the program.
             let is_main = function.is_some_and(|function| function.name == "main")
                 && self.symbols.language_at(Some(lookup)) != Language::Rust;
             Some(Rc::new(Rules {
@@ -322,7 +322,7 @@ impl<'a> Unwinder<'a> {
             && code == RETURN
     }
 
-    /// What a signal has interrupted, from what the kernel put on the stack, where no call frame information says so.
+    /// The frame that a signal interrupted, from the kernel's data on the stack, if there is no call frame information.
     fn interrupted(
         &self,
         source: &FrameSource<'_>,

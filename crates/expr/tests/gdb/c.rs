@@ -371,8 +371,7 @@ fn what_is_collected_is_enough() {
     let stopped = Stopped::at("values.c", &["cc", "-g", "-O0"], "/* inner */", 1);
     let all = [SCALARS, AGGREGATES, POINTERS, ARITHMETIC, REGISTERS].concat();
     enough(&stopped, &all);
-    // GDB stores nothing for a function's address, reads floating-point numbers as integers, and folds divisions by
-    // zero away.
+    // GDB stores nothing for a function's address, reads floating-point numbers as integers, and folds divisions by zero.
     let quirks = [
         "wide",
         "uwide",

@@ -1,4 +1,4 @@
-//! What the compiled actions collect is enough for what is shown afterwards, and covers what GDB's would collect.
+//! The compiled actions collect enough to show the values afterwards, and cover what GDB's would collect.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ impl Context for Collector<'_> {
     }
 }
 
-/// A core file of which only what was collected is known.
+/// A core file of which only the collected parts are known.
 pub struct Frame<'a> {
     core: &'a Core,
     pub bytes: BTreeSet<u64>,
@@ -102,7 +102,7 @@ impl State for Frame<'_> {
     }
 }
 
-/// What the actions collect, or why an expression of them failed.
+/// Runs the actions. Returns the collected parts, or why an expression failed.
 pub fn run<'a>(core: &'a Core, actions: &[Action]) -> Result<Frame<'a>, String> {
     let mut collector = Collector {
         core,
@@ -137,8 +137,8 @@ pub fn no_variables(_: &str) -> Option<VariableNumber> {
     None
 }
 
-/// Collects each expression at the core file, and requires that what was collected gives the same value as the
-/// whole core file does. Expressions that cannot be evaluated there are not asked for.
+/// Collects each expression at the core file, and requires that the collected parts give the same value as the whole core file.
+/// Expressions that cannot be evaluated there are skipped.
 pub fn enough(stopped: &Stopped, expressions: &[&str]) {
     let mut wrong = Vec::new();
     let mut compiled = 0;
@@ -162,7 +162,7 @@ pub fn enough(stopped: &Stopped, expressions: &[&str]) {
                 actions
             }
             Err(error) => {
-                // What agent expressions cannot do, they cannot.
+                // Some operations are impossible in agent expressions.
                 let callers = matches!(error.kind(), ExpressionErrorKind::OptimizedOut(_))
                     && stopped.is_known_to_caller(expression);
                 if !callers && !matches!(error.kind(), ExpressionErrorKind::Unsupported(_)) {
@@ -183,7 +183,7 @@ pub fn enough(stopped: &Stopped, expressions: &[&str]) {
             Ok(value)
                 if value.bytes() == whole.bytes() && value.is_complete() == whole.is_complete() =>
             {
-                // What a pointer leads to is not collected with it, and nor is what a slice shows.
+                // The target of a pointer is not collected with it, nor are the elements of a slice.
                 let text = value.print(&stopped.symbols, &frame, &PrintOptions::default());
                 let wanted = stopped.print(expression);
                 if text != wanted

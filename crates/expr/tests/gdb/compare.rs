@@ -1,4 +1,4 @@
-//! Stops a program under GDB, lets GDB print, and evaluates the same at the core file GDB made.
+//! Stops a program under GDB, records GDB's output, and evaluates the same on the core file that GDB made.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,7 +83,7 @@ impl Stopped {
         assert!(core_path.exists(), "{output}");
         let core = Core::read(&core_path);
         let mut symbols = Symbols::new();
-        // The bias is what the loader added: 0 unless the program is position-independent.
+        // The bias is that of the loader: 0 unless the program is position-independent.
         let base = core.base_of(&program);
         let bias = if base >= 0x5000_0000_0000 { base } else { 0 };
         symbols.add_module(&program, bias).unwrap();
@@ -97,13 +97,13 @@ impl Stopped {
         }
     }
 
-    /// What GDB answers to each command.
+    /// GDB's output for each command.
     pub fn gdb(&self, commands: &[String]) -> Vec<String> {
         let core = format!("core-file {}", self.core_path.display());
         self.gdb_after(&[core], commands)
     }
 
-    /// What GDB answers to each command once it has done what opens a saved state.
+    /// GDB's output for each command after the commands that open a saved state.
     pub fn gdb_after(&self, open: &[String], commands: &[String]) -> Vec<String> {
         let mut lines = vec!["set width 0".to_owned()];
         lines.extend(open.iter().cloned());
@@ -189,8 +189,8 @@ impl Stopped {
         );
     }
 
-    /// Whether the whole state tells more of the expression than a trace frame: the value that a parameter had when
-    /// its function was entered, from the caller.
+    /// Whether the whole state has more of the expression than a trace frame: the value of a parameter at the function's entry,
+    /// from the caller.
     pub fn is_known_to_caller(&self, expression: &str) -> bool {
         let word = |c: char| !c.is_alphanumeric() && c != '_';
         expression.split(word).any(|name| {

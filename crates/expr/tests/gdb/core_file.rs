@@ -7,8 +7,7 @@ use object::{Endianness, elf};
 use tracewire_expr::State;
 use tracewire_model::{Address, RegisterNumber};
 
-/// Where each register of GDB's numbering from 0 to 23 stands in the kernel's `user_regs_struct`, and how many
-/// bytes GDB gives it.
+/// The index of each register of GDB's numbering from 0 to 23 in the kernel's `user_regs_struct`, and its size in bytes in GDB.
 const SLOTS: [(usize, usize); 24] = [
     (10, 8), // rax
     (5, 8),  // rbx
@@ -66,7 +65,7 @@ impl Core {
             while let Ok(Some(note)) = notes.next() {
                 let desc = note.desc();
                 match note.n_type(endian) {
-                    // The registers stand behind 112 bytes of `struct elf_prstatus`.
+                    // The registers are after 112 bytes of `struct elf_prstatus`.
                     elf::NT_PRSTATUS if core.general.is_empty() => {
                         core.general = desc[112..112 + 27 * 8].to_vec()
                     }

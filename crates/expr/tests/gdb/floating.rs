@@ -1,4 +1,4 @@
-//! Values that are computed with floating-point numbers from what is left of them in optimised code.
+//! Values that optimised code computes with floating-point numbers from the remaining data.
 
 use crate::collected::enough;
 use crate::compare::Stopped;

@@ -12,7 +12,7 @@ pub struct Machine {
     memory: Vec<u8>,
 }
 
-/// What the machine cannot execute: an instruction, or an access outside of memory.
+/// An error of the machine: an instruction that it cannot execute, or an access outside of memory.
 #[derive(Debug)]
 pub struct Trap;
 

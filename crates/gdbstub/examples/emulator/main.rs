@@ -1,7 +1,7 @@
 //! An emulator that uses `gdbstub`, with GDB's tracepoints: `cargo run --example emulator -- PROGRAM.elf [ADDRESS]`.
 //!
-//! `machine.rs` is the emulator and `stub.rs` what it does for `gdbstub`, both without a word of tracepoints. This file has the rest.
-//! Files that GDB saves with `tsave -r` go to the working directory.
+//! `machine.rs` is the emulator and `stub.rs` is its code for `gdbstub`, both without support for tracepoints. This file has the
+//! rest. Files that GDB saves with `tsave -r` go to the working directory.
 
 mod machine;
 mod stub;

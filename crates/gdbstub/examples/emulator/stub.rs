@@ -22,7 +22,7 @@ use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 
 use crate::machine::Machine;
 
-/// How many instructions are executed before the emulator looks whether the debugger wants something.
+/// How many instructions are executed before the emulator checks for input of the debugger.
 const SLICE: usize = 1024;
 
 pub struct Emulator {

@@ -1,11 +1,11 @@
-//! Call events: 16 bytes for each entry and each exit of a function, for calls that are followed as they come.
+//! Call events: 16 bytes for each entry and each exit of a function.
 //!
 //! An event is the time stamp counter, the stack pointer, and the number of the site. A pad writes it into the ring of its
-//! thread: no other thread writes there, so that nothing is locked, and events of a thread are in their order. A signal
-//! handler that comes between may write to the same ring; room is taken by one instruction.
+//! thread. No other thread writes there, so there is no lock, and a thread's events are in order. A signal handler that
+//! interrupts the pad may write to the same ring; one instruction takes the space.
 //!
-//! A ring that is full takes no more events until the tracer has read some, and counts what it did not take. So a program
-//! whose tracer is gone fills its rings once, and nothing more happens.
+//! A full ring takes no more events until the tracer has read some, and it counts the lost ones. So a program without a tracer
+//! fills its rings once, and then nothing more happens.
 
 mod layout;
 mod pad;
@@ -22,7 +22,7 @@ impl SiteNumber {
     /// How many there can be.
     pub const COUNT: usize = 1 << layout::SITE_BITS;
 
-    /// The site of this index; `None` if there are not so many.
+    /// The site of this index; `None` if it is too large.
     #[must_use]
     pub fn new(index: usize) -> Option<Self> {
         let number = u32::try_from(index).ok()?;

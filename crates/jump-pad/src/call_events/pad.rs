@@ -16,14 +16,14 @@ use crate::pad::CannotCompile;
 const ROOM: u32 = 32;
 /// How far the stack pointer is moved.
 const DOWN: u32 = RED_ZONE + ROOM;
-/// What stands in the code for a site's number: the assembler takes an immediate of 32 bits for it.
+/// A placeholder for a site's number in the code: it makes the assembler use an immediate of 32 bits.
 const PLACEHOLDER: i32 = 0x7fff_ffff;
 
 /// Makes the pads of sites.
 #[derive(Clone, Debug)]
 pub struct CallPad {
     code: Vec<u8>,
-    /// Where the four bytes are that say which site it is.
+    /// The offset of the four bytes with the site's number.
     site: usize,
     faults: Vec<Fault>,
 }
@@ -51,7 +51,7 @@ impl CallPad {
             mut end,
         ] = std::array::from_fn(|_| asm.create_label());
         asm.lea(rsp, ptr(rsp - DOWN))?;
-        // The lowest address comes first: when it can be written, the rest can.
+        // The lowest address comes first: if it is writable, the rest is.
         let touched = asm.instructions().len();
         asm.mov(qword_ptr(rsp), rax)?;
         asm.mov(qword_ptr(rsp + 8), rcx)?;
@@ -72,7 +72,7 @@ impl CallPad {
         asm.set_label(&mut found)?;
         asm.mov(rcx, qword_ptr(rdx + 8))?;
         asm.set_label(&mut has_ring)?;
-        // Room, by one instruction: the thread itself is all that can come between.
+        // One instruction takes the space: only the thread itself can interrupt.
         asm.mov(rax, qword_ptr(rcx + ring::HEAD as i32))?;
         asm.set_label(&mut again)?;
         asm.cmp(rax, qword_ptr(rcx + ring::LIMIT as i32))?;
@@ -93,7 +93,7 @@ impl CallPad {
         asm.shl(rax, SITE_BITS as i32)?;
         asm.or(rax, PLACEHOLDER)?;
         let numbered = asm.instructions().len();
-        // The second word makes the event whole.
+        // The second word finishes the event.
         asm.mov(qword_ptr(rcx + 8), rax)?;
         asm.set_label(&mut finish)?;
         asm.mov(rax, qword_ptr(rsp + 24))?;

@@ -12,20 +12,20 @@ use super::layout::{
 };
 use super::{CallEvent, SiteNumber};
 
-/// How often a ring that is full is found with an event that was begun and is not whole, before that one is given up.
+/// How often a full ring is found with an unfinished event before that event is given up.
 const PATIENCE: u32 = 8;
 
 /// The memory of call events, mapped in the tracer, and which thread has which ring.
 #[derive(Debug)]
 pub struct CallRings {
     base: NonNull<u8>,
-    /// Where the program has it.
+    /// Its address in the program.
     address: Address,
     rings: Vec<Ring>,
     by_thread: HashMap<ThreadId, ThreadRing>,
     /// Rings that no thread has.
     free: Vec<usize>,
-    /// Threads that came when all rings were taken.
+    /// Threads that came when all rings were in use.
     without_ring: u64,
     /// Events that were begun and given up.
     torn: u64,
@@ -34,30 +34,30 @@ pub struct CallRings {
     _keeper: Box<dyn fmt::Debug>,
 }
 
-/// What a thread has.
+/// The ring of a thread.
 #[derive(Clone, Copy, Debug)]
 struct ThreadRing {
     ring: usize,
-    /// Its slot in the table; none as long as it has no `fs` base.
+    /// Its slot in the table; `None` while it has no `fs` base.
     slot: Option<u64>,
 }
 
-/// What the reader knows of a ring.
+/// The reader's state of a ring.
 #[derive(Debug, Default)]
 struct Ring {
     /// The thread that writes to it; none for one that is free.
     thread: Option<ThreadId>,
-    /// The thread is no more.
+    /// The thread has ended.
     has_ended: bool,
     /// All events before it have been read.
     tail: u64,
-    /// What the ring says is its limit.
+    /// The limit as it was last written to the ring.
     limit: u64,
-    /// How many events it had lost at the last look.
+    /// The number of lost events at the last reading.
     lost: u64,
     /// Positions at which events may be missing, rising.
     gaps: Vec<u64>,
-    /// How often it was full with an event at its tail that is not whole.
+    /// How often it was full with an unfinished event at its tail.
     stuck: u32,
 }
 
@@ -74,22 +74,22 @@ pub struct ThreadEvents<'e> {
     pub has_ended: bool,
 }
 
-/// What a look at the rings has found.
+/// The result of one reading of the rings.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Drained {
     /// How many events there were.
     pub events: u64,
-    /// How much of the fullest ring was used; 1 is all of it.
+    /// The used part of the fullest ring; 1 is all of it.
     pub filled: f64,
 }
 
 impl CallRings {
-    /// How much memory they take, in bytes. Most of it is never touched.
+    /// The size of the memory, in bytes. Most of it is never touched.
     pub const SIZE: u64 = SIZE;
-    /// How much of it is to be there at once, from its start on: what pads touch at each event, and the first ring.
+    /// The part from the start that is mapped at once: the data that pads touch at each event, and the first ring.
     pub const BUSY: u64 = RINGS_START + ring::SIZE;
 
-    /// Sets up memory of zeros, which the program has at `address`.
+    /// Sets up zeroed memory, which the program has at `address`.
     ///
     /// # Safety
     /// `base` is the start of a page of a mapping of [`SIZE`](Self::SIZE) bytes that lasts as long as `keeper`.
@@ -108,7 +108,7 @@ impl CallRings {
         }
     }
 
-    /// Gives a thread a ring, by its `fs` base, which is 0 as long as it has none.
+    /// Gives a thread a ring, by its `fs` base, which is 0 while it has none.
     pub fn begin_thread(&mut self, thread: ThreadId, fs_base: u64) {
         let known = self.by_thread.get(&thread).copied();
         let ring = match known {
@@ -129,7 +129,7 @@ impl CallRings {
         self.by_thread.insert(thread, ThreadRing { ring, slot });
     }
 
-    /// A ring that no thread has; none where all are taken.
+    /// A free ring; `None` if all are in use.
     fn free_ring(&mut self) -> Option<usize> {
         if let Some(ring) = self.free.pop() {
             return Some(ring);
@@ -148,7 +148,7 @@ impl CallRings {
         Some(ring)
     }
 
-    /// Puts a base into the table; gives the slot, none where there is no room near.
+    /// Enters a base in the table. Returns the slot; `None` if there is no free one nearby.
     fn enter(&self, fs_base: u64, ring: usize) -> Option<u64> {
         let first = fs_base.wrapping_mul(threads::FACTOR) >> (64 - threads::BITS);
         let slots =
@@ -162,7 +162,7 @@ impl CallRings {
         Some(slot)
     }
 
-    /// A thread is no more. Its ring is read once more.
+    /// A thread has ended. Its ring is read once more.
     pub fn end_thread(&mut self, thread: ThreadId) {
         let Some(known) = self.by_thread.remove(&thread) else {
             return;
@@ -175,7 +175,7 @@ impl CallRings {
         }
     }
 
-    /// Says which thread is the program's only one, if it has no others: what has no `fs` base yet is that thread.
+    /// Sets the program's only thread, if it has no others: a hit without an `fs` base is by that thread.
     pub fn set_sole(&mut self, thread: Option<ThreadId>) {
         if let Some(thread) = thread {
             self.begin_thread(thread, 0);
@@ -185,12 +185,12 @@ impl CallRings {
         self.word(header::SOLE).store(address, Ordering::Release);
     }
 
-    /// Reads the events that are whole, while the program goes on, and makes room for more.
+    /// Reads the finished events while the program runs, and frees their space.
     pub fn drain(&mut self, take: &mut dyn FnMut(ThreadEvents<'_>)) -> Drained {
         self.read_all(false, take)
     }
 
-    /// Reads all events, those after one that was begun and is not whole among them. No thread is in a pad any more.
+    /// Reads all events, including those after an unfinished one. No thread is in a pad any more.
     pub fn finish(&mut self, take: &mut dyn FnMut(ThreadEvents<'_>)) -> Drained {
         self.read_all(true, take)
     }
@@ -238,7 +238,7 @@ impl CallRings {
         drained
     }
 
-    /// Reads a ring, and gives how many bytes of it were used.
+    /// Reads a ring. Returns how many bytes of it were used.
     fn read(
         &mut self,
         index: usize,
@@ -281,8 +281,8 @@ impl CallRings {
                 if !is_last && ring.stuck < PATIENCE {
                     break;
                 }
-                // Its thread has left the pad by a jump out of a signal handler. If it comes back after all, what it writes
-                // here is overwritten by the event that has this place next.
+                // A signal handler has left the pad by a jump. If the thread returns to the pad after all, the next event in this
+                // place overwrites what it writes.
                 self.torn += 1;
                 ring.tail += EVENT;
                 continue;
@@ -312,7 +312,7 @@ impl CallRings {
         used
     }
 
-    /// How many events were lost: for which there was no room, that were begun and left, or whose threads have no ring.
+    /// The number of lost events: without space, begun and abandoned, or of threads without a ring.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let full: u64 = (0..self.rings.len())
@@ -325,7 +325,7 @@ impl CallRings {
         full + strangers + self.torn
     }
 
-    /// How many threads got no ring, because there were too many at once.
+    /// How many threads got no ring, because there were too many at the same time.
     #[must_use]
     pub const fn threads_without_ring(&self) -> u64 {
         self.without_ring
@@ -333,8 +333,8 @@ impl CallRings {
 
     fn word(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= SIZE);
-        // SAFETY: within the mapping, as `create` asks for, and aligned; it lasts as long as `self`, which keeps it. All accesses
-        // of the tracer are atomic.
+        // SAFETY: within the mapping, as `create` requires, and aligned. The mapping lives as long as `self`, which keeps it. All
+        // accesses of the tracer are atomic.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at as usize).cast()) }
     }
 }
@@ -348,7 +348,7 @@ const fn ring_start(index: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Rings in memory of ours, which a test writes to as a pad does.
+    /// Rings in memory of this process, which a test writes to as a pad does.
     fn rings() -> CallRings {
         // SAFETY: a fresh mapping at an address of the kernel's choice.
         let base = unsafe {
@@ -367,7 +367,7 @@ mod tests {
         unsafe { CallRings::create(base, Address(0x1000_0000), Box::new(())) }
     }
 
-    /// What a pad does; whether there was room.
+    /// Writes as a pad does. Returns whether there was space.
     fn write(rings: &CallRings, ring: usize, time: u64, is_whole: bool) -> bool {
         let start = ring_start(ring);
         let head = rings.word(start + ring::HEAD).load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! What hits cost, charged to the budget of their cpu, and whether it has room for another frame.
+//! The cost of hits, charged to the budget of their cpu, and the check whether the budget allows another frame.
 //!
-//! Each ring has one number: the counter when all that was done on its cpu is paid for, where the budget pays for it evenly. It is
-//! changed without a lock. A thread that goes to another cpu in between may change the number of its former one, and what is
-//! charged there at the same moment is lost; that is no hit, and much less than the numbers are wrong by.
+//! Each ring has one number: the counter at which all work on its cpu is paid for, if the budget pays evenly. It is changed
+//! without a lock. A thread that moves to another cpu in between may change the number of its previous one, and a charge at the
+//! same moment is lost. That loses no hit, and is much less than the error of the numbers.
 
 use iced_x86::code_asm::*;
 
@@ -12,7 +12,7 @@ use super::plan::Planned;
 use crate::layout::{header, ring};
 use crate::pad::{CannotCompile, PadOptions};
 
-/// Where each ring counts for a tracepoint, from its start.
+/// The offsets of a tracepoint's counts in each ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingCounts {
     /// The hits that are skipped.
@@ -32,7 +32,7 @@ impl RingCounts {
 }
 
 impl<'o> Code<'o> {
-    /// Goes to `over` with a hit for whose frame there is no room in the budget of its cpu, and counts it.
+    /// Jumps to `over` with a hit for whose frame the budget of its cpu has no room, and counts it.
     pub(super) fn keep_budget(&mut self, planned: &'o Planned, over: Label) -> Made {
         let (room, none) = (self.label(), self.label());
         self.uses(&[rax, rcx, rdx, rsi]);
@@ -58,7 +58,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Counts and charges a hit that makes no frame, and goes to `over`.
+    /// Counts and charges a hit that makes no frame, and jumps to `over`.
     pub(super) fn skip(&mut self, planned: &Planned, over: Label) -> Made {
         self.uses(&[rax, rcx]);
         let start = self.here();
@@ -74,7 +74,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Charges a hit whose condition is false, and goes to `next`.
+    /// Charges a hit whose condition is false, and jumps to `next`.
     pub(super) fn charge_unmet(&mut self, planned: &Planned, next: Label) -> Made {
         let start = self.here();
         self.charge_number(planned, planned.prices.unmet)?;
@@ -83,7 +83,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Charges so many ticks to the cpu where the thread is.
+    /// Charges this many ticks to the cpu of the thread.
     pub(super) fn charge_number(&mut self, planned: &Planned, ticks: u64) -> Made {
         self.uses(&[rax, rcx]);
         self.cpu()?;
@@ -92,8 +92,8 @@ impl<'o> Code<'o> {
         self.charge(planned)
     }
 
-    /// Charges a hit that has made its frame, or tried to: what it has taken since [`keep_budget`](Self::keep_budget), and not more
-    /// than it can take. The thread may have waited for a cpu.
+    /// Charges a hit that has made its frame, or tried to: the time since [`keep_budget`](Self::keep_budget), limited to the most
+    /// that it can take, since the thread may have waited for a cpu.
     pub(super) fn charge_frame(&mut self, planned: &Planned) -> Made {
         self.uses(&[rax, rcx, rdx]);
         self.counter()?;

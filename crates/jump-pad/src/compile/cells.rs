@@ -1,10 +1,10 @@
-//! The stack of an expression, as the compiler knows it: most of its cells are in registers or nowhere at all.
+//! The stack of an expression at compile time: most of its cells are in registers or are constants.
 
 use iced_x86::code_asm::*;
 
 use super::code::{Code, Gpr, Made, POOL, Slot};
 
-/// Where the value of a cell is. Values do not change; an instruction makes a new one.
+/// The place of a cell's value. Values do not change; an instruction makes a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cell {
     Number(u64),
@@ -15,7 +15,7 @@ pub(super) enum Cell {
     Slot(Slot),
 }
 
-/// The cells, the top last, and the registers that hold operands which are off the stack already.
+/// The cells, the top last, and the registers of operands that are already popped.
 #[derive(Debug, Default)]
 pub(super) struct Cells {
     pub(super) list: Vec<Cell>,
@@ -23,7 +23,7 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// The cells where paths meet.
+    /// The cells where paths join.
     pub(super) fn joined(depth: usize) -> Self {
         Self {
             list: (0..depth)
@@ -37,7 +37,7 @@ impl Cells {
         self.list.push(cell);
     }
 
-    /// The top, which is there in a program that has been verified.
+    /// The top, which exists in a verified program.
     pub(super) fn pop(&mut self) -> Cell {
         self.list.pop().unwrap_or(Cell::Number(0))
     }
@@ -46,7 +46,7 @@ impl Cells {
         self.pinned.contains(&place) || self.list.contains(&Cell::Pool(place))
     }
 
-    /// Keeps the register of a cell that is off the stack.
+    /// Keeps the register of a popped cell.
     pub(super) fn pin(&mut self, cell: Cell) {
         if let Cell::Pool(place) = cell {
             self.pinned.push(place);
@@ -114,7 +114,7 @@ impl Code<'_> {
         }
     }
 
-    /// A register that holds the cell's value: its own, or `else_into`.
+    /// Returns a register that holds the cell's value: the cell's own, or `else_into`.
     pub(super) fn in_register(&mut self, cell: Cell, else_into: Gpr) -> Made<AsmRegister64> {
         match cell {
             Cell::Pool(place) => Ok(pool(place).wide()),
@@ -128,7 +128,7 @@ impl Code<'_> {
         }
     }
 
-    /// A register of the pool with the cell's value, for an instruction to change: its own where no other cell needs it.
+    /// Returns a register of the pool with the cell's value that may be changed: the cell's own where no other cell needs it.
     pub(super) fn changeable(&mut self, cells: &mut Cells, cell: Cell) -> Made<usize> {
         if let Cell::Pool(place) = cell
             && !cells.list.contains(&cell)
@@ -148,9 +148,9 @@ impl Code<'_> {
         Ok(place)
     }
 
-    /// Puts every cell where all paths expect it.
+    /// Moves every cell to where all paths expect it.
     pub(super) fn join(&mut self, cells: &mut Cells) -> Made {
-        // What is in another's place goes out of the way first.
+        // A cell in another's place is moved away first.
         for index in 0..cells.list.len() {
             let Some(cell @ Cell::Slot(Slot::Join(place))) = cells.list.get(index).copied() else {
                 continue;
@@ -162,7 +162,7 @@ impl Code<'_> {
             self.load(cell, Gpr(0))?;
             let operand = self.slot(slot);
             self.asm.mov(operand, rax)?;
-            // Only this one: the cell whose place it is stays.
+            // Only this one: the cell to which the place belongs stays.
             if let Some(cell) = cells.list.get_mut(index) {
                 *cell = Cell::Slot(slot);
             }

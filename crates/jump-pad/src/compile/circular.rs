@@ -1,19 +1,18 @@
-//! Room in a ring that gives up its oldest frames, and waits for nobody, or for the reader alone.
+//! Space in a ring that overwrites its oldest frames. A pad does not wait, or waits only for the reader.
 //!
-//! A hit *claims* its record by moving the head, and with the same exchange of 16 bytes says where it is itself: the
-//! place of its *token* on the stack of its thread, a word that names the record from before the claim until the record
-//! is finished. The thread that claims the next record first looks whether that one has begun; if not, its claim goes into the
-//! ring's table of unfinished records. So each record can be found with its end and its owner, whenever its thread
-//! has lost the cpu.
+//! A hit *claims* its record by moving the head. The same exchange of 16 bytes stores the place of its *token* on the stack of
+//! its thread. The token is a word that names the record from before the claim until the record is finished. The thread that
+//! claims the next record first checks whether that one has begun; if not, its claim goes into the ring's table of unfinished
+//! records. So the end and the owner of each record can be found, wherever its thread has lost the cpu.
 //!
-//! Room is made in two steps. The tail is moved over the oldest record: it is given up and counted, whether it is whole or
-//! not. Then its room becomes free, if its owner cannot write to it any more: it is whole, or the token is not in its
-//! place, so that the hit is over and another has used its part of the stack (a signal handler has left it by
-//! `longjmp`). While the token is there, the record goes into the table and the head is moved after its room: the ring is
-//! smaller by that much until the owner comes back. What is between is a gap, which nobody writes to; readers and writers
-//! go on at the next position that says it is a record's.
+//! Space is made in two steps. First the tail is moved over the oldest record, which is given up and counted, finished or not.
+//! Then its space becomes free, if its owner cannot write to it any more: the record is finished, or the token is not in its
+//! place. Then the hit is over, and something else has used its part of the stack (a signal handler has left it by `longjmp`).
+//! While the token is there, the record goes into the table and the head is moved after its space: the ring is smaller by that
+//! much until the owner returns. The space in between is a gap that is not written; readers and writers continue at the next
+//! position that belongs to a record.
 //!
-//! Each word that several change is changed by an exchange of values that do not come again. So a thread may lose the cpu, or
+//! Each word with several writers is changed by an exchange of values that do not come again. So a thread may lose the cpu, or
 //! leave, between any two instructions.
 
 use iced_x86::code_asm::*;
@@ -24,23 +23,23 @@ use crate::layout::{WhenFull, header, record, ring, tracepoint, unfinished};
 
 /// The start of the ring.
 const RING: AsmRegister64 = rsi;
-/// Registers of the program that only making room needs.
+/// Registers of the program that only making space uses.
 const KEPT: [(AsmRegister64, u8); 3] = [(r8, 0), (r9, 1), (r10, 2)];
-/// Where the head and the newest claim are kept while room is made.
+/// The slots of the head and the newest claim while space is made.
 const HEAD: u8 = 3;
 const NEWEST: u8 = 4;
 
-/// How much of a ring is freed at once, so that not every hit has to.
+/// How many bytes of a ring are freed at a time, so that not every hit has to.
 const AT_ONCE: u64 = 1024;
 
-/// Where to go from what makes room.
+/// The jump targets of making space.
 #[derive(Clone, Copy)]
 struct Ways {
     /// To the claim.
     again: Label,
-    /// There is no room.
+    /// There is no space.
     lost: Label,
-    /// To look at the oldest record.
+    /// To examine the oldest record.
     next: Label,
 }
 
@@ -128,7 +127,7 @@ impl<'o> Code<'o> {
             code.asm.inc(rbx)?;
             code.asm.jmp(code.to(lapped))?;
             code.place(far)?;
-            // Nobody can look at a token there: the record keeps its room.
+            // A token cannot be read there: the record keeps its space.
             code.asm.xor(r11d, r11d)?;
             code.asm.jmp(code.to(near))?;
             let lost = code.label();
@@ -140,14 +139,15 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// The claim is over: what stood in the record's room is no token's any more.
+    /// Ends the claim: the old content of the record's space is not taken for a token.
     pub(super) fn release_claim(&mut self) -> Made {
         let token = self.slot(Slot::Token);
         self.asm.mov(token, 0)?;
         Ok(())
     }
 
-    /// Gives back what the record in `rax`, whose frame has `edx` bytes, did not need. What cannot be given back is a gap.
+    /// Frees the part of the record in `rax`, with a frame of `edx` bytes, that was not needed. If it cannot be freed, it is a
+    /// gap.
     pub(super) fn shrink_claim(&mut self) -> Made {
         let ring_bytes = self.layout().sizes.ring_bytes as i32;
         let mask = self.layout().ring_mask() as i32;
@@ -188,8 +188,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// What is in the way of a claim: the newest record, whose end and claim are in `rax` and `rdx`, is not whole; `r11` is
-    /// what it would say if it were.
+    /// Notes the newest record, which prevents a claim because it is not finished. Its end and claim are in `rax` and `rdx`;
+    /// `r11` is its state word if it were finished.
     fn note_newest(&mut self, again: Label, known: Label, lost: Label) -> Made {
         let (noted, none) = (self.label(), self.label());
         self.asm.not(r11)?;
@@ -250,7 +250,7 @@ impl<'o> Code<'o> {
         self.asm.jbe(self.to(restored))?;
         self.asm.cmp(r8, r9)?;
         self.asm.jne(self.to(given_up))?;
-        // A wait would be over any budget.
+        // A wait would exceed any budget.
         let waits = self.layout().sizes.when_full == WhenFull::WaitThenOverwrite
             && !self.options.has_budget;
         if waits && self.mode == Mode::Direct {
@@ -278,8 +278,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Waits until the reader has taken the oldest record, at `r9`, if that is whole; goes on where it takes too long, or nobody is to
-    /// be expected. One that is not whole may be the waiting thread's own, left by a signal handler.
+    /// Waits until the reader has taken the oldest record, at `r9`, if that is finished. Goes on when it takes too long, or when
+    /// no reader is expected. An unfinished record may be the waiting thread's own, left by a signal handler.
     fn wait_for_reader(&mut self, ways: Ways) -> Made {
         let (waiting, over) = (self.label(), self.label());
         self.whole_at(r9)?;
@@ -306,9 +306,9 @@ impl<'o> Code<'o> {
         self.place(over)
     }
 
-    /// Moves the tail, in `r9` and `r8`, over the oldest records that are whole and of one tracepoint, and frees their room; or over one
-    /// that is not whole. The ring's count moves with the tail. Where it cannot, it comes before, so that a hit that a
-    /// signal handler leaves between is counted once at most.
+    /// Moves the tail, in `r9` and `r8`, over the oldest records that are finished and of one tracepoint, and frees their space;
+    /// or over one that is not finished. The ring's count moves with the tail. If it cannot, it is counted before, so that a hit
+    /// that a signal handler abandons in between is counted at most once.
     fn drop_oldest(&mut self, ways: Ways) -> Made {
         let ring_bytes = self.layout().sizes.ring_bytes;
         let at_once = AT_ONCE.min(ring_bytes / 64) as i32;
@@ -387,7 +387,7 @@ impl<'o> Code<'o> {
         self.asm.lock().cmpxchg(qword_ptr(RING + ring::TAIL), rdx)?;
         self.asm.jmp(self.to(ways.next))?;
 
-        // Its end is in `rax`. Of which tracepoint it is, its owner says beside the token.
+        // Its end is in `rax`. Its owner stores its tracepoint beside the token.
         let unknown = self.label();
         self.place(step)?;
         self.asm.mov(r10, rax)?;
@@ -411,8 +411,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Frees the room at `r8`, before the tail, in `r9`: of a record, or up to one that has an owner; where that is one, moves
-    /// the head after it.
+    /// Frees the space at `r8`, before the tail, in `r9`: of a record, or up to one that has an owner; in that case it moves the
+    /// head after it.
     fn free_oldest(&mut self, ways: Ways) -> Made {
         let ring_bytes = self.layout().sizes.ring_bytes as i32;
         let mask = self.layout().ring_mask() as i32;
@@ -472,7 +472,7 @@ impl<'o> Code<'o> {
             code.place(covers)?;
             code.asm.sub(rcx, rbx)?;
             code.asm.lea(rbx, r8 + rcx)?;
-            // A record that was claimed later has its room for certain.
+            // The space of a record that was claimed later is certain.
             code.asm.cmp(rbx, r10)?;
             code.asm.cmova(rbx, r10)?;
             code.owner_is_gone(following)?;
@@ -484,7 +484,7 @@ impl<'o> Code<'o> {
         self.asm.mov(rdx, r10)?;
         self.asm.jmp(self.to(free))?;
 
-        // From `r10` to `r8` stands a record with an owner. The newest record was looked at with the head as it was.
+        // A record with an owner is at `r10` to `r8`. The newest record was checked with this head.
         let (head, newest) = (
             self.slot(Slot::Scratch(HEAD)),
             self.slot(Slot::Scratch(NEWEST)),
@@ -532,8 +532,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Goes through the ring's table, up to the first empty entry: `rdi` is the place of each, `rax` and `rdx` its content.
-    /// The body's label leads to the following one. From an empty entry it goes to a label, or on.
+    /// Loops over the ring's table, up to the first empty entry: `rdi` is the place of each, `rax` and `rdx` its content. The
+    /// body's label leads to the next one. From an empty entry it jumps to a label, or falls through.
     fn each_unfinished(
         &mut self,
         empty: Option<Label>,
@@ -565,10 +565,11 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Goes to a label if the owner of the entry in `rax` and `rdx` cannot write to the record any more. Changes `rcx` and `r11`.
+    /// Jumps to a label if the owner of the entry in `rax` and `rdx` cannot write to the record any more. Changes `rcx` and
+    /// `r11`.
     fn owner_is_gone(&mut self, gone: Label) -> Made {
         let stays = self.label();
-        // Without a tracer, memory of other threads is not looked at: it may be gone.
+        // Without a tracer, memory of other threads is not read: it may be unmapped.
         if self.mode == Mode::Direct {
             self.start_of_entry(r11)?;
             self.asm.mov(rcx, self.layout().salt)?;
@@ -600,7 +601,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Compares what is at a position with the state of a whole record; `rdi` is its place in the ring then.
+    /// Compares the word at a position with the state of a finished record; `rdi` is then its place in the ring.
     fn whole_at(&mut self, position: AsmRegister64) -> Made {
         self.place_in_ring(rdi, position)?;
         self.asm.mov(rcx, self.layout().salt)?;
@@ -619,8 +620,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts the end of the record at a position, whose place is in `rdi`, into `rdx`. Goes to a label where none can be
-    /// so long: a program may write anywhere. Changes `rax` and `rcx`.
+    /// Puts the end of the record at a position, whose place is in `rdi`, into `rdx`. Jumps to a label if the length is
+    /// impossible: a program may overwrite the ring. Changes `rax` and `rcx`.
     fn end_of_record(&mut self, position: AsmRegister64, strange: Label) -> Made {
         let ring_bytes = self.layout().sizes.ring_bytes as i32;
         let mask = self.layout().ring_mask() as i32;
@@ -642,7 +643,7 @@ impl<'o> Code<'o> {
         self.place(inside)
     }
 
-    /// Puts the tracepoint's block of the record whose place is in `rdi` into `r11`. Goes to a label where it is none.
+    /// Puts the tracepoint's block of the record whose place is in `rdi` into `r11`. Jumps to a label if there is none.
     fn tracepoint_of_record(&mut self, strange: Label) -> Made {
         let block = dword_ptr(RING + rdi + (ring::DATA + record::TRACEPOINT));
         self.asm.mov(r11d, block)?;

@@ -1,4 +1,4 @@
-//! The code that is being made: an assembler, the pad's room on the stack, where it may fault, what is out of line.
+//! The code under construction: an assembler, the pad's stack frame, faulting instructions, out-of-line code.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ impl From<IcedError> for CannotCompile {
     }
 }
 
-/// The bytes below the stack pointer that belong to the program.
+/// The size of the red zone, in bytes.
 pub(crate) const RED_ZONE: u32 = 128;
 
 /// The shared memory.
 pub(super) const SHARED: AsmRegister64 = rbx;
-/// Where the frame goes on.
+/// The write position of the frame.
 pub(super) const OUT: AsmRegister64 = rdi;
-/// The values of expressions; `rax`, `rcx`, `rdx` and `rsi` are free for whatever needs them.
+/// The registers for values of expressions; `rax`, `rcx`, `rdx` and `rsi` are scratch.
 pub(super) const POOL: [Gpr; 3] = [Gpr(8), Gpr(9), Gpr(10)];
 
 /// A general register by GDB's number.
@@ -59,33 +59,32 @@ impl Gpr {
 /// A place on the pad's part of the stack, eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Slot {
-    /// The program's value of a register. That of `rax` comes first, at the lowest address: when it can be written, the
-    /// rest can.
+    /// The program's value of a register. That of `rax` comes first, at the lowest address: if it is writable, the rest is.
     Saved(Gpr),
-    /// As `lahf` and `seto` put them into `ax`.
+    /// The flags in `ax`, in the form of `lahf` and `seto`.
     Flags,
     /// As `pushf` has them.
     WholeFlags,
     Cpu,
     Thread,
     Microseconds,
-    /// What of a microsecond is left.
+    /// The fraction of a microsecond.
     Fraction,
     /// The start of the record.
     Record,
     Ring,
-    /// Says that the record is this hit's, as long as it is not finished.
+    /// Names the record as this hit's, as long as it is not finished.
     Token,
     /// Its tracepoint's block: the place after the token, for slots are in this order.
     TokenTracepoint,
     Position,
     /// The head after the reservation.
     Reserved,
-    /// What the head says of the newest record, where frames are overwritten.
+    /// The head's claim of the newest record, where frames are overwritten.
     Claim,
-    /// How many hits came before, where there is a pass count.
+    /// The number of earlier hits, if there is a pass count.
     Passes,
-    /// The counter when the budget was looked at, where there is one, and the ring of the cpu that is charged.
+    /// The counter when the budget was checked, if there is one, and the ring of the charged cpu.
     Begun,
     Charged,
     /// One more than the error's site; 0 if there is none.
@@ -93,28 +92,28 @@ pub(super) enum Slot {
     ErrorDetail,
     Steps,
     Pieces,
-    /// For what lives for a few instructions.
+    /// For values that are used for a few instructions.
     Scratch(u8),
-    /// How long the call took that ends, in nanoseconds.
+    /// The duration of the ending call, in nanoseconds.
     Duration,
     /// The value that an aggregate is computed from, or its bucket.
     Counted,
     /// The address and the length of a text that is a key.
     Text(u8),
-    /// A word of the keys of an aggregate.
+    /// A word of an aggregate's keys.
     Key(u16),
     /// A word that the entry of a call keeps for its end.
     Kept(u16),
-    /// A cell of an expression at a place where paths meet.
+    /// A cell of an expression where paths join.
     Join(u16),
-    /// A cell for which no register was left.
+    /// A cell for which no register was free.
     Spill(u16),
 }
 
 /// How memory of the program is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
-    /// By itself; the tracer takes care of faults.
+    /// Directly; the tracer handles faults.
     Direct,
     /// By the kernel, since there is no tracer.
     Kernel,
@@ -135,12 +134,12 @@ pub(super) struct Code<'o> {
     /// Where each slot is. Known from the first of two passes.
     slots: BTreeMap<Slot, u32>,
     labels: Vec<CodeLabel>,
-    /// Instruction, where to go on, why.
+    /// Instruction, continuation, reason.
     faults: Vec<(usize, Label, FaultKind)>,
     later: Vec<(Mode, Later<'o>)>,
     /// More of the stack that is used at times, below the slots.
     pub(super) deeper: u32,
-    /// What it takes.
+    /// The cost of the code.
     pub(super) costs: Costs,
 }
 
@@ -223,7 +222,7 @@ impl<'o> Code<'o> {
         qword_ptr(rsp + (self.place_of(slot) + moved))
     }
 
-    /// Says that the code changes a register.
+    /// Notes that the code changes a register.
     pub(super) fn uses(&mut self, registers: &[AsmRegister64]) {
         for register in registers {
             if let Some(number) = (0..16).map(Gpr).find(|gpr| gpr.wide() == *register) {
@@ -232,7 +231,7 @@ impl<'o> Code<'o> {
         }
     }
 
-    /// Says that the program's value of a register is needed later.
+    /// Notes that the program's value of a register is needed later.
     pub(super) fn uses_program(&mut self, register: Gpr) {
         if register.is_clobbered() {
             self.place_of(Slot::Saved(register));
@@ -263,7 +262,7 @@ impl<'o> Code<'o> {
         Ok(self.asm.zero_bytes()?)
     }
 
-    /// The next instruction may fault; the thread then goes on at the label.
+    /// The next instruction may fault; the thread then continues at the label.
     pub(super) fn may_fault(&mut self, resume: Label) {
         self.may_fault_for(resume, FaultKind::Memory);
     }
@@ -273,7 +272,7 @@ impl<'o> Code<'o> {
         self.faults.push((next, resume, kind));
     }
 
-    /// Code that is seldom run, to be after all else.
+    /// Rarely executed code, which is placed after everything else.
     pub(super) fn later(&mut self, code: impl FnOnce(&mut Code<'o>) -> Made + 'o) {
         self.later.push((self.mode, Box::new(code)));
     }
@@ -293,7 +292,7 @@ impl<'o> Code<'o> {
         self.sites.len() as u32 - 1
     }
 
-    /// Puts a number into a register by the shortest instruction. Flags stay.
+    /// Puts a number into a register by the shortest instruction. Flags are kept.
     pub(super) fn number(&mut self, register: Gpr, number: u64) -> Made {
         if let Ok(small) = u32::try_from(number) {
             self.asm.mov(register.half(), small)?;
@@ -306,7 +305,7 @@ impl<'o> Code<'o> {
     }
 
     pub(super) fn assemble(&mut self) -> Made<Assembled> {
-        // Nothing outside is addressed from where it is, so any place will do.
+        // The code refers to nothing outside relative to its address, so any place works.
         let place = 0;
         let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
         let result = self.asm.assemble_options(place, options)?;

@@ -1,8 +1,7 @@
-//! What a hit costs at most, from the code of its pad.
+//! The most that a hit costs, from the code of its pad.
 //!
-//! The instructions of each part of a pad are added up, with what this machine takes for the dear ones among them. Loops count as
-//! often as they may run ([`walk`](super::walk)). What is seldom run is left out: a ring that is full, memory that cannot be read, the
-//! first hit of a thread.
+//! The instructions of each part of a pad are added up, with measured times for the expensive ones. Loops count as often as they
+//! may run ([`walk`](super::walk)). Rare cases are left out: a full ring, memory that cannot be read, the first hit of a thread.
 
 use std::arch::asm;
 use std::collections::BTreeMap;
@@ -21,42 +20,42 @@ use crate::clock::Rate;
 /// A time in picoseconds.
 pub(super) type Picoseconds = u64;
 
-/// What is added up is for code whose data is in the first cache, and which nobody else shares the processor's core with. It is
-/// multiplied by this, so that the sum is the most that it takes: numerator and denominator.
+/// The sum assumes that data is in the first-level cache and that no other thread shares the processor's core. It is multiplied
+/// by this factor, so that it is the most that a hit takes: numerator and denominator.
 const MARGIN: (u64, u64) = (3, 2);
 
-/// The way to the pad and back, with the displaced instructions: cycles.
+/// The jumps to the pad and back, with the displaced instructions: cycles.
 const WAY: u64 = 24;
 
-/// The cycles that a byte takes which is copied, in hundredths: into a line of the ring that no cache has.
+/// The cycles for a copied byte, in hundredths: into a line of the ring that is in no cache.
 const COPIED_BYTE: u64 = 8;
-/// The cycles that a byte takes which is looked at by itself, in hundredths.
+/// The cycles for a byte that is checked on its own, in hundredths.
 const SCANNED_BYTE: u64 = 150;
 
-/// A part of a pad that hits run through or leave out.
+/// A part of a pad that hits execute or skip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
-    /// What every hit begins with.
+    /// The beginning of every hit.
     Entry,
-    /// What every hit ends with.
+    /// The end of every hit.
     Leave,
     /// Whether the tracepoint of a block is enabled, and its condition.
     Condition(u32),
-    /// What is charged where the condition is false.
+    /// The charge where the condition is false.
     Unmet(u32),
-    /// The pass count, and what is counted.
+    /// The pass count, and aggregates.
     Counting(u32),
     /// Whether the hit makes a frame.
     Admission(u32),
-    /// What is done where it does not.
+    /// The work where it does not.
     Skip(u32),
     /// The frame.
     Frame(u32),
-    /// What follows.
+    /// The rest.
     Rest(u32),
 }
 
-/// How long this machine takes for what is dear.
+/// The measured times of expensive instructions on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Machine {
     cycle: Picoseconds,
@@ -67,7 +66,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// This machine. The first call takes less than a millisecond.
+    /// Measures this machine. The first call takes less than a millisecond.
     pub(super) fn measured() -> Self {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
         *MACHINE.get_or_init(Self::measure)
@@ -98,7 +97,7 @@ impl Machine {
         });
         let mut word = 0_u64;
         let locked = shortest(|times| {
-            // SAFETY: the word is ours.
+            // SAFETY: the word is a local variable.
             unsafe {
                 asm!(
                     "2:", "lock inc qword ptr [{word}]", "dec {times}", "jnz 2b",
@@ -118,7 +117,7 @@ impl Machine {
         hundredths * self.cycle / 100
     }
 
-    /// What an instruction takes. Most run beside others.
+    /// The time of an instruction. Most run in parallel with others.
     fn time_of(&self, instruction: &AsmInstruction) -> Picoseconds {
         let operands = 0..instruction.op_count();
         let is_in_memory = |operand| instruction.op_kind(operand) == OpKind::Memory;
@@ -149,18 +148,18 @@ impl Machine {
         self.cycles(hundredths)
     }
 
-    /// What it takes to copy so many bytes, beside the instructions.
+    /// The time to copy this many bytes, without the instructions.
     pub(super) fn copied(&self, bytes: u64) -> Picoseconds {
         self.cycles(bytes.saturating_mul(COPIED_BYTE))
     }
 
-    /// What it takes to copy so many bytes up to the first that is zero, beside the instructions.
+    /// The time to copy this many bytes up to the first zero, without the instructions.
     pub(super) fn scanned(&self, bytes: u64) -> Picoseconds {
         self.cycles(bytes.saturating_mul(SCANNED_BYTE))
     }
 }
 
-/// What one of many takes that are done so many times, of the shortest of some rounds: other programs run too.
+/// The time of one of many repetitions, in the shortest of several rounds: other programs run too.
 fn shortest(what: impl FnMut(u64)) -> Picoseconds {
     const TIMES: u64 = 1000;
     let mut what = what;
@@ -183,12 +182,12 @@ fn changes_memory(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// What the parts of a hit cost, by the counter.
+/// The costs of the parts of a hit, in ticks of the counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Prices {
     /// A hit that makes a frame, where it can make one, at most.
     pub(super) hit: u64,
-    /// Of that, what is before the first and after the last look at the counter.
+    /// The part of it that is before the first and after the last reading of the counter.
     pub(super) around: u64,
     /// One that makes none.
     pub(super) skipped: u64,
@@ -196,12 +195,12 @@ pub(super) struct Prices {
     pub(super) unmet: u64,
 }
 
-/// What the code of a pad takes, noted while it is made. Instructions go by their place in the code.
+/// The cost of a pad's code, noted while it is assembled. Instructions are identified by their index in the code.
 #[derive(Debug)]
 pub(super) struct Costs {
     /// Which instructions are which part of the pad.
     parts: Vec<(Part, Range<usize>)>,
-    /// By how much an instruction takes longer than it says: a loop of many rounds, say.
+    /// How much longer an instruction takes than its own cost: a loop of many rounds, say.
     longer: BTreeMap<usize, i64>,
     /// The most bytes that a frame has.
     frame_limit: u64,
@@ -221,13 +220,13 @@ impl Costs {
         self.parts.push((part, instructions));
     }
 
-    /// An instruction takes longer than it says, or not as long.
+    /// An instruction takes longer than its own cost, or less.
     pub(super) fn takes_longer(&mut self, instruction: usize, by: i64) {
         let longer = self.longer.entry(instruction).or_default();
         *longer = longer.saturating_add(by);
     }
 
-    /// What it takes to collect, beside the instructions.
+    /// The time to collect, without the instructions.
     pub(super) fn time_to_collect(&self, what: Collected) -> Picoseconds {
         let machine = Machine::measured();
         let limit = self.frame_limit;
@@ -237,7 +236,7 @@ impl Costs {
         }
     }
 
-    /// The code of an expression ends before an instruction. It has these steps, and each takes so long: has the dearest way count.
+    /// The code of an expression ends before an instruction. It has these steps with these costs: the most expensive path counts.
     pub(super) fn end_expression(
         &mut self,
         instruction: usize,
@@ -257,7 +256,7 @@ impl Costs {
         self.takes_longer(instruction, longer);
     }
 
-    /// What some instructions of the code take.
+    /// The time of a range of the code's instructions.
     pub(super) fn time_of(&self, code: &[AsmInstruction], range: Range<usize>) -> Picoseconds {
         let machine = Machine::measured();
         let own: Picoseconds = code
@@ -278,7 +277,7 @@ impl Costs {
             .unwrap_or(0)
     }
 
-    /// What hits of a tracepoint cost at most.
+    /// The most that hits of a tracepoint cost.
     pub(super) fn hit_cost(&self, code: &[AsmInstruction], planned: &Planned) -> HitCost {
         let block = planned.index;
         let may_skip = self

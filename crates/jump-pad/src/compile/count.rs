@@ -1,4 +1,4 @@
-//! Aggregates: keys and values worked out, an entry found, its number changed.
+//! Aggregates: keys and values are computed, an entry is found, and its number is changed.
 
 use iced_x86::code_asm::*;
 use tracewire_agent_expr::Verified;
@@ -16,13 +16,13 @@ use crate::count_table::{CountTable, PROBES, call_key};
 use crate::layout::{calls, counts, header, threads, tracepoint};
 use crate::pad::{CannotCompile, PadOptions, PadTracepoint};
 
-/// The bit that an entry's tag has, so that it is neither that of a free entry nor that of one which is being written.
+/// The bit of an entry's tag that distinguishes it from a free entry and from one that is being written.
 const TAG: i32 = 2;
 
 /// How far the hash of some keys is turned before the next one goes in.
 const TURN: i32 = 23;
 
-/// What a tracepoint counts, checked.
+/// The checked aggregates of a tracepoint.
 pub(super) struct PlannedCounting {
     number: TracepointNumber,
     call: CallPart,
@@ -128,7 +128,7 @@ impl PlannedCounting {
         }))
     }
 
-    /// How many words that were kept at the entry are wanted.
+    /// The number of words kept at the entry that are used.
     fn kept_words(&self) -> u16 {
         let operands = self.aggregates.iter();
         let operands = operands.flat_map(|planned| planned.keys.iter().chain(&planned.value));
@@ -172,7 +172,7 @@ impl<'o> Code<'o> {
                     for planned in &counting.aggregates {
                         code.count_unreadable(&planned.table)?;
                     }
-                    // The call is not measured. One that was left at its place may still have the slot.
+                    // The call is not measured. An abandoned call at the same stack pointer may still have the slot.
                     code.place(uncounted)?;
                     code.find_call(
                         counting,
@@ -203,8 +203,8 @@ impl<'o> Code<'o> {
         self.place(done)
     }
 
-    /// Goes through the places where the slot of a call may be. `rdi` is the slot and `rsi` the key for `look`, which goes to its label where it is not that
-    /// one. Goes to `missing` after the last. Changes `rcx`, `rdx` and `rax`.
+    /// Loops over the places where the slot of a call may be. `rdi` is the slot and `rsi` the key for `look`, which jumps to its
+    /// label if it is another slot. Jumps to `missing` after the last. Changes `rcx`, `rdx` and `rax`.
     fn find_call(
         &mut self,
         counting: &PlannedCounting,
@@ -255,7 +255,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Keeps what the end of the call needs, and the time. Goes to `failed` where it cannot be read.
+    /// Keeps the values that the end of the call needs, and the time. Jumps to `failed` where one cannot be read.
     fn begin_call(
         &mut self,
         counting: &'o PlannedCounting,
@@ -295,7 +295,7 @@ impl<'o> Code<'o> {
         self.asm.mov(qword_ptr(rdi + calls::BEGUN), rax)?;
         self.later(move |code| {
             code.place(own)?;
-            // In a loop, the call has begun before. Otherwise the one that has the slot was left.
+            // In a loop, the call has begun before. Otherwise the call that has the slot was abandoned.
             code.asm.jmp(code.to(if is_loop { done } else { fill }))?;
             code.place(lost)?;
             let count = SHARED + (block + tracepoint::CALLS_LOST) as i64;
@@ -306,7 +306,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts the duration of the call and what was kept into their slots. Goes to `missing` where the call has not begun.
+    /// Puts the duration of the call and the kept values into their slots. Jumps to `missing` if the call has no beginning.
     fn end_call(&mut self, counting: &PlannedCounting, missing: Label) -> Made {
         let duration = self.slot(Slot::Duration);
         self.counter()?;
@@ -342,7 +342,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts a key or a value into slots, from the word `at` on. Goes to `failed` where it cannot be read.
+    /// Puts a key or a value into slots, from the word `at` on. Jumps to `failed` if it cannot be read.
     fn operand(
         &mut self,
         operand: &PlannedOperand,
@@ -381,7 +381,7 @@ impl<'o> Code<'o> {
     /// Reads the text whose address and length are in slots.
     fn text(&mut self, has_length: bool, slots: fn(u16) -> Slot, at: u16, failed: Label) -> Made {
         if self.mode == Mode::Kernel {
-            // Without a tracer, nobody takes care of a fault.
+            // Without a tracer, no one handles a fault.
             return Ok(self.asm.jmp(self.to(failed))?);
         }
         let (again, end) = (self.label(), self.label());
@@ -464,7 +464,7 @@ impl<'o> Code<'o> {
                 self.asm.add(rax, 2)?;
                 self.later(move |code| {
                     code.place(small)?;
-                    // What is negative is in bucket 0, and 0 in bucket 1.
+                    // Negative values are in bucket 0, and 0 is in bucket 1.
                     code.asm.sete(al)?;
                     code.asm.movzx(eax, al)?;
                     code.asm.jmp(code.to(have))?;
@@ -503,7 +503,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts the entry of the keys in their slots into `rdi`. Where it is a new one, the hit is in it when it goes to `done`, as where there is no room.
+    /// Puts the entry of the keys in their slots into `rdi`. A new entry already counts the hit, and the code jumps to `done`; so
+    /// it does if there is no space.
     fn find_entry(&mut self, planned: &'o PlannedAggregate, words: u16, done: Label) -> Made {
         let table = planned.table;
         if table.shards > 1 {
@@ -580,7 +581,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts the first hit into the entry at `rdi`, which is all zeros and nobody else's yet.
+    /// Puts the first hit into the entry at `rdi`, which is all zeros and which no other thread uses yet.
     fn begin_cell(&mut self, planned: &PlannedAggregate) -> Made {
         let cell = planned.table.cell;
         let counted = self.slot(Slot::Counted);

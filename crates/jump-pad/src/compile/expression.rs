@@ -14,26 +14,26 @@ use super::cost::Picoseconds;
 use super::frame::Frame;
 use crate::pad::{CannotCompile, ErrorKind, PadVariable};
 
-/// What an expression is for.
+/// The purpose of an expression.
 pub(super) enum Purpose<'f> {
-    /// The condition: where to go when it is true, false, or fails.
+    /// The condition, with the jump targets for true, false, and failure.
     Condition {
         yes: Label,
         no: Label,
         failed: Label,
     },
-    /// An action, which goes on after itself.
+    /// An action; on an error the code continues after it.
     Action(&'f mut Frame),
-    /// A number that is put into a slot: where to go when it fails.
+    /// A number for a slot, with the jump target for failure.
     Value { into: Slot, failed: Label },
 }
 
-/// An expression on its way into code.
+/// An expression that is being compiled.
 pub(super) struct Expression<'e, 'f> {
     pub(super) program: Vec<Instruction<'e>>,
     pub(super) purpose: Purpose<'f>,
     pub(super) cells: Cells,
-    /// Where jumps go, with the depth of the stack there.
+    /// The targets of jumps, with the depth of the stack there.
     targets: BTreeMap<usize, (Label, usize)>,
     /// Whether steps are counted.
     loops: bool,
@@ -41,7 +41,7 @@ pub(super) struct Expression<'e, 'f> {
     pending: Vec<usize>,
     /// After the expression, for an action.
     exit: Label,
-    /// What the code of each instruction takes.
+    /// The cost of each instruction's code.
     costs: Vec<Picoseconds>,
 }
 
@@ -174,7 +174,7 @@ impl<'e> Expression<'e, '_> {
         self.targets.get(&target).copied()
     }
 
-    /// Brings everything to where it is expected where paths meet.
+    /// Moves all cells to where they are expected at a join of paths.
     fn meet(&mut self, code: &mut Code<'_>) -> Made {
         self.count_steps(code)?;
         if let Purpose::Action(frame) = &mut self.purpose {
@@ -227,7 +227,7 @@ impl<'e> Expression<'e, '_> {
         Ok(())
     }
 
-    /// Counts the steps so far, before something happens that must not happen beyond the limit.
+    /// Counts the steps so far, before an effect that is not allowed beyond the limit.
     pub(super) fn count_steps(&mut self, code: &mut Code<'_>) -> Made {
         if self.pending.is_empty() {
             return Ok(());
@@ -343,7 +343,7 @@ impl<'e> Expression<'e, '_> {
     }
 }
 
-/// Where a variable is kept.
+/// The place of a variable.
 pub(super) fn variable(code: &Code<'_>, number: u64) -> Made<PadVariable> {
     let number = VariableNumber(number as i32);
     let found = code.options.variables.get(&number);
@@ -351,7 +351,7 @@ pub(super) fn variable(code: &Code<'_>, number: u64) -> Made<PadVariable> {
 }
 
 impl Code<'_> {
-    /// Notes an error of an action whose detail is in `rax`, unless there is one already, and goes on after the action.
+    /// Notes an error of an action whose detail is in `rax`, unless there is one already, and continues after the action.
     pub(super) fn action_error(&mut self, site: u32, at: u32, exit: Label) -> Made {
         let later = self.label();
         let (error, detail) = (self.slot(Slot::Error), self.slot(Slot::ErrorDetail));

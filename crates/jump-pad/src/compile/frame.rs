@@ -1,4 +1,4 @@
-//! A frame: room reserved, filled, told to be whole.
+//! A frame: space is reserved, filled, and marked as finished.
 
 use iced_x86::code_asm::*;
 use tracewire_model::VariableNumber;
@@ -8,7 +8,7 @@ use super::plan::Bound;
 use crate::layout::{WhenFull, header, record, ring, tracepoint};
 use crate::shared::stop;
 
-/// The bit of the reserved length that says that some of it may be given back.
+/// The bit of the reserved length that means that some of it may be freed.
 const MAY_SHRINK: u32 = 1;
 
 /// A frame's tracepoint number and size, before its blocks.
@@ -17,7 +17,7 @@ pub(super) const FRAME_HEADER: u32 = 6;
 /// A variable's block.
 pub(super) const VARIABLE: u32 = 13;
 
-/// The frame that is being made, as far as the compiler knows it.
+/// The compile-time state of the frame under construction.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
     /// The tracepoint's block.
@@ -25,25 +25,25 @@ pub(super) struct Frame {
     pub(super) block: u64,
     /// How long the record may get, header included.
     pub(super) reserved: u32,
-    /// So many bytes from `OUT` on have been written.
+    /// The number of bytes that are written from `OUT` on.
     pub(super) at: u32,
-    /// Nobody knows how long it gets, so that room and pieces are counted as it is made.
+    /// Its length has no limit, so space and pieces are counted at run time.
     pub(super) unbounded: bool,
-    /// It may well be shorter than its room.
+    /// It may be shorter than its reserved space.
     pub(super) shrinks: bool,
-    /// Where to go when it gets too long.
+    /// The jump target when it gets too long.
     pub(super) give_up: Label,
-    /// Where to go when there is no frame.
+    /// The jump target when there is no frame.
     pub(super) next: Label,
-    /// Where to go when a ring has no room and nobody is to wait for it: in a run with a budget, which a wait would be over.
+    /// Where to jump when a ring has no space and the hit must not wait: in a run with a budget, which a wait would exceed.
     pub(super) full: Option<Label>,
     /// After the expression that is being made.
     pub(super) exit: Option<Label>,
-    /// How much it may hold, as far as it has been made.
+    /// The limits of its contents, as far as it is made.
     pub(super) bound: Bound,
 }
 
-/// What the parts of a tracepoint need to know of the hit.
+/// The facts about the hit that parts of a tracepoint need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Needs {
     pub(super) time: bool,
@@ -76,7 +76,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Reserves the record of a frame: `OUT` is its start then.
+    /// Reserves the record of a frame; `OUT` is then its start.
     pub(super) fn reserve(&mut self, frame: &Frame, keep_cpu: bool) -> Made {
         self.uses(&[rax, rcx, rdx, rsi, rdi]);
         self.cpu()?;
@@ -106,7 +106,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Reserves after the last record, in a ring whose reader makes room.
+    /// Reserves after the last record, in a ring whose reader frees space.
     fn append(&mut self, frame: &Frame) -> Made {
         let ring_bytes = self.layout().sizes.ring_bytes as i32;
         let mask = self.layout().ring_mask() as i32;
@@ -159,7 +159,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Writes what the header of the record in `rdi` says before its state.
+    /// Writes the header of the record in `rdi` except its state.
     pub(super) fn begin_header(&mut self, frame: &Frame, may_shrink: u32) -> Made {
         let reserved = frame.reserved | may_shrink;
         let at = dword_ptr(rdi + record::RESERVED);
@@ -169,7 +169,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// What to do when a ring is full, whose start is in `rcx`.
+    /// The code for a full ring, whose start is in `rcx`.
     fn no_room(&mut self, again: Label, frame: &Frame) -> Made {
         let stops = self.layout().sizes.when_full == WhenFull::Stop;
         let lost = self.label();
@@ -182,7 +182,7 @@ impl<'o> Code<'o> {
         self.place(lost)?;
         self.asm.lock().inc(qword_ptr(rcx + ring::LOST))?;
         if stops {
-            // As a trap for whose frame the buffer has no room: that is the run's end and no hit of it.
+            // As for a trap whose frame does not fit in the buffer: the run ends, and the hit does not count.
             self.stop_run(stop::FULL, frame.index)?;
         } else {
             self.count_lost(frame)?;
@@ -198,10 +198,10 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Waits until the reader has freed `size` bytes. No system call, which the program may have forbidden itself, and
-    /// no trap, which would end the program were the tracer killed now. There may be nobody to wait for: the tracer is
-    /// gone, or this is a signal handler that has interrupted a pad before its record was whole. So it does not wait
-    /// where one that waited has already been disappointed.
+    /// Waits until the reader has freed `size` bytes. It makes no system call, which the program may have forbidden itself, and
+    /// no trap, which would end the program if the tracer were killed now. There may be no reader to wait for: the tracer is
+    /// dead, or this is a signal handler that has interrupted a pad before its record was finished. So it does not wait where an
+    /// earlier wait was in vain.
     fn wait_for_room(&mut self, again: Label, lost: Label, size: u32) -> Made {
         let waiting = self.label();
         self.asm.mov(rsi, qword_ptr(rcx + ring::TAIL))?;
@@ -232,8 +232,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts into `end` until when a hit waits for the reader to move a ring's tail: counted from when the first hit began to wait
-    /// for it. Goes to a label where the counter may not be read. Changes `rax` and `rdx`.
+    /// Puts into `end` until when a hit waits for the reader to move a ring's tail, counted from the first hit's wait for it.
+    /// Jumps to a label where the counter may not be read. Changes `rax` and `rdx`.
     pub(super) fn end_of_wait(
         &mut self,
         ring: AsmRegister64,
@@ -257,7 +257,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Ends the run for all pads, if nobody has yet. Changes `rax` and `rdx`.
+    /// Ends the run for all pads, if it has not ended. Changes `rax` and `rdx`.
     pub(super) fn stop_run(&mut self, reason: u32, index: u32) -> Made {
         self.asm.xor(eax, eax)?;
         self.asm.mov(edx, reason | index << 8)?;
@@ -322,7 +322,7 @@ impl<'o> Code<'o> {
     ) -> Made {
         let number = number.0;
         if let 0..0x80_0000 = number {
-            // The letter and the number are one number; the value overwrites what is too much.
+            // The letter and the number are written as one word; the value overwrites its upper part.
             let word = number << 8 | i32::from(b'V');
             self.asm.mov(qword_ptr(OUT + at), word)?;
         } else {
@@ -333,7 +333,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Has the record say where the time is in its frame, whose block is at `OUT + at`: of several the last one counts.
+    /// Notes in the record where the time is in its frame, whose block is at `OUT + at`: of several the last one counts.
     pub(super) fn note_stamp(&mut self, at: u32) -> Made {
         self.uses(&[rax, rcx]);
         let start = self.slot(Slot::Record);
@@ -345,7 +345,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Tells the frame to be whole.
+    /// Marks the frame as finished.
     pub(super) fn commit(&mut self, frame: &Frame) -> Made {
         let start = self.slot(Slot::Record);
         self.asm.mov(rax, start)?;
@@ -365,7 +365,7 @@ impl<'o> Code<'o> {
         self.finish_record()
     }
 
-    /// Says that the record in `rax` is whole.
+    /// Marks the record in `rax` as finished.
     fn finish_record(&mut self) -> Made {
         self.asm.not(qword_ptr(rax + record::STATE))?;
         if self.layout().sizes.when_full.overwrites() {
@@ -374,7 +374,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Gives back what the record in `rax`, whose frame has `edx` bytes, did not need.
+    /// Frees the part of the record in `rax`, with a frame of `edx` bytes, that was not needed.
     fn shrink(&mut self, frame: &Frame) -> Made {
         let sizes = self.layout().sizes;
         let mask = self.layout().ring_mask() as i32;
@@ -397,7 +397,7 @@ impl<'o> Code<'o> {
         self.place(lapped)?;
         self.asm.mov(rax, reserved)?;
         self.asm.mov(rsi, ring)?;
-        // Nobody may have reserved after this record.
+        // No other hit may have reserved after this record.
         self.asm.lock().cmpxchg(qword_ptr(rsi + ring::HEAD), rcx)?;
         self.asm.mov(eax, frame.reserved)?;
         self.asm.cmovne(edx, eax)?;
@@ -430,7 +430,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Counts a hit for the pass count; goes to `frame.next` where it has been met before.
+    /// Counts a hit for the pass count; jumps to `frame.next` if the pass count was reached before.
     pub(super) fn count_pass(&mut self, block: u64, limit: u64, next: Label) -> Made {
         let passes = self.slot(Slot::Passes);
         self.uses(&[rax, rcx]);

@@ -1,4 +1,4 @@
-//! A whole pad: in, the tracepoints, out.
+//! A whole pad: entry, tracepoints, exit.
 
 use iced_x86::code_asm::*;
 use tracewire_tracefile::{FRACTION, SET_HEADER, SET_LETTER, mask_variable};
@@ -25,7 +25,7 @@ pub(super) const ALIGNMENT_CHECK: i32 = 1 << 18;
 const ALIGNMENT_CHECK_BYTE: u32 = 2;
 const ALIGNMENT_CHECK_BIT: i32 = 1 << 2;
 
-/// Compares the owner of the tracer's futex, in `eax`: it is above or equal where the tracer is gone.
+/// Compares the owner of the tracer's futex, in `eax`: the result is above or equal if the tracer is dead.
 pub(super) fn compare_owner(asm: &mut CodeAssembler) -> Made {
     asm.and(eax, !WAITERS as i32)?;
     asm.dec(eax)?;
@@ -34,7 +34,7 @@ pub(super) fn compare_owner(asm: &mut CodeAssembler) -> Made {
 }
 
 impl<'o> Code<'o> {
-    /// Makes the pad. What frames can hold is given for each tracepoint.
+    /// Makes the pad. Returns the limits of frames for each tracepoint.
     pub(super) fn pad(&mut self, tracepoints: &'o [Planned]) -> Made<Vec<Bound>> {
         let (finish, orphan, no_stack, end) =
             (self.label(), self.label(), self.label(), self.label());
@@ -88,9 +88,9 @@ impl<'o> Code<'o> {
         Ok(bounds)
     }
 
-    /// Goes to a label if the tracer is gone. Changes `rax`.
+    /// Jumps to a label if the tracer is dead. Changes `rax`.
     pub(super) fn tracer_is_gone(&mut self, gone: Label) -> Made {
-        // It holds the futex while it lives.
+        // The tracer holds the futex while it lives.
         self.asm.mov(eax, dword_ptr(SHARED + header::OWNER))?;
         compare_owner(&mut self.asm)?;
         self.asm.jae(self.to(gone))?;
@@ -101,7 +101,7 @@ impl<'o> Code<'o> {
         self.uses(&[rax, SHARED]);
         let down = RED_ZONE + self.room();
         self.asm.lea(rsp, rsp - down)?;
-        // What is touched first is what lies deepest: when that can be, all can.
+        // The lowest byte is touched first: if it is writable, all bytes are.
         self.deeper = self.deeper.max(8);
         if self.deeper > 8 {
             self.may_fault_for(no_stack, FaultKind::Stack);
@@ -136,8 +136,8 @@ impl<'o> Code<'o> {
         self.number(Gpr(1), self.options.shared.0)
     }
 
-    /// Whether the program has misaligned accesses checked, which frames are full of: they would be faults. To ask costs
-    /// less than to set the flags of every hit.
+    /// Whether the program has alignment checks enabled, with which the accesses of frames would fault. The check is cheaper than
+    /// setting the flags at every hit.
     fn checks_alignment(&mut self) -> Made {
         let whole = self.place_of(Slot::WholeFlags);
         let byte = byte_ptr(rsp + (whole + ALIGNMENT_CHECK_BYTE));
@@ -269,7 +269,7 @@ impl<'o> Code<'o> {
         Ok(bound)
     }
 
-    /// Finds out what expressions need to know of the hit.
+    /// Finds the facts about the hit that expressions need.
     pub(super) fn hit_needs(&mut self, needs: Needs) -> Made {
         if needs.cpu {
             self.cpu()?;
@@ -390,7 +390,7 @@ impl<'o> Code<'o> {
         })
     }
 
-    /// Where `$trace_timestamp` is in the frame; 0 if it is not there.
+    /// The offset of `$trace_timestamp` in the frame; 0 if there is none.
     fn stamp_offset(&self, planned: &Planned) -> u32 {
         let registers = planned.registers.bytes(self.options);
         self.options
@@ -400,7 +400,7 @@ impl<'o> Code<'o> {
 
     fn actions(&mut self, planned: &'o Planned, frame: &mut Frame) -> Made {
         if planned.unbounded {
-            // What needs no evaluation is counted first.
+            // Pieces without an evaluation are counted first.
             let pieces = self.slot(Slot::Pieces);
             let memory = planned
                 .actions
@@ -420,7 +420,7 @@ impl<'o> Code<'o> {
                     let before = frame.bound;
                     self.expression(program, Purpose::Action(frame))?;
                     let collects = frame.bound.bytes > before.bytes;
-                    // What cannot be read is a piece too.
+                    // An unreadable value is a piece too.
                     frame.bound.pieces += 1;
                     frame.bound.varies |= collects && has_jumps(program);
                     frame.bound.unbounded |= program.has_loops() && collects;
@@ -502,7 +502,7 @@ impl<'o> Code<'o> {
     }
 }
 
-/// Whether a way through the program can pass some of it by.
+/// Whether a path through the program can skip a part of it.
 fn has_jumps(program: &tracewire_agent_expr::Verified) -> bool {
     super::expression::decode(program).iter().any(|each| {
         use tracewire_agent_expr::Opcode::{Goto, IfGoto};

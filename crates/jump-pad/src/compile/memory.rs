@@ -19,7 +19,7 @@ pub(super) const PIECES: u32 = 4096;
 const PROCESS_VM_READV: u32 = 310;
 const PAGE: u32 = 4096;
 
-/// How many bytes of a piece are wanted.
+/// How many bytes of a piece are to be collected.
 #[derive(Clone, Copy)]
 pub(super) enum Length {
     Known(u32),
@@ -131,8 +131,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Copies up to the first byte that cannot be read; `rcx` is how many are left then, `rdx` how many were read.
-    /// An unknown length is in `Scratch(1)`.
+    /// Copies up to the first byte that cannot be read. Then `rcx` is the number of bytes left, `rdx` the number read. A length
+    /// that is not known at compile time is in `Scratch(1)`.
     fn careful_copy(&mut self, address: AsmRegister64, at: u32, length: Length) -> Made {
         let wanted = self.slot(Slot::Scratch(1));
         self.asm.mov(rsi, address)?;
@@ -176,7 +176,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Corrects a block at `at` of which `rcx` bytes are missing and `rdx` are there.
+    /// Corrects a block at `at` of which `rcx` bytes are missing and `rdx` were read.
     fn cut_short(
         &mut self,
         address: AsmRegister64,
@@ -252,7 +252,7 @@ impl<'o> Code<'o> {
         self.flush(frame)?;
         let (done, end, unreadable) = (self.label(), self.label(), self.label());
         let most = self.slot(Slot::Scratch(1));
-        // What is left of the limit when the room ends, so that one can tell the two ends.
+        // The rest of the limit when the space ends, which distinguishes the two ends.
         let behind = self.slot(Slot::Scratch(2));
         frame.bound.pieces += 1;
         frame.bound.varies = true;
@@ -373,7 +373,7 @@ impl<'o> Code<'o> {
         let thread = self.slot_below(Slot::Thread, 96);
         let good = self.label();
         self.asm.sub(rsp, 96)?;
-        // Two vectors of one piece, then what the call takes and changes.
+        // Two vectors of one piece, then the registers that the call takes and changes.
         self.asm.mov(qword_ptr(rsp), rax)?;
         self.asm.mov(qword_ptr(rsp + 8), rdx)?;
         self.asm.mov(qword_ptr(rsp + 16), rsi)?;
@@ -420,7 +420,7 @@ impl<'o> Code<'o> {
         self.place(known)
     }
 
-    /// Gives the frame up if `rax` is beyond the room that was reserved.
+    /// Gives the frame up if `rax` is beyond the reserved space.
     pub(super) fn check_room(&mut self, frame: &Frame) -> Made {
         let record = self.slot(Slot::Record);
         self.asm.mov(rcx, record)?;
@@ -430,7 +430,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Counts a piece, where the number is not known beforehand.
+    /// Counts a piece, if their number is not known at compile time.
     pub(super) fn count_piece(&mut self, frame: &Frame) -> Made {
         if let Some(exit) = frame.exit.filter(|_| frame.unbounded) {
             let too_many = self.label();

@@ -1,7 +1,7 @@
 //! From tracepoints to machine code.
 //!
-//! A pad is compiled in passes over the same generator: the first finds how long frames can get, and which registers and
-//! how much of the stack are needed; the last makes the code. Frames whose length varies take another in between.
+//! A pad is compiled in passes over the same generator. The first finds the longest frames, and the registers and the stack that
+//! are needed. The last makes the code. Frames of varying length take another pass in between.
 
 mod budget;
 mod cells;
@@ -33,9 +33,9 @@ use plan::{Bound, Planned};
 
 pub use report::{REPORT_SIGNAL, report};
 
-/// Makes the pad of an address at which these tracepoints are. The code runs at any place.
+/// Makes the pad for these tracepoints at an address. The code is position-independent.
 ///
-/// The tracepoints do what they do in their order, each frame for itself, as a stop would have it.
+/// The tracepoints run in their order, each with a separate frame, as at a stop.
 ///
 /// # Errors
 /// When a tracepoint needs more than a pad can do: see [`CannotCompile`]. It then runs as a trap.
@@ -86,14 +86,14 @@ pub fn compile(
     })
 }
 
-/// What there is to know of a pad before it is made.
+/// The facts about a pad that a first pass finds.
 struct Survey {
     /// How long frames can get.
     bounds: Vec<Bound>,
     slots: BTreeMap<Slot, u32>,
-    /// What else of the stack is used.
+    /// Other used parts of the stack.
     deeper: u32,
-    /// What hits cost.
+    /// The cost of hits.
     prices: Vec<Prices>,
 }
 

@@ -82,7 +82,7 @@ impl Expression<'_, '_> {
         self.cells.push(cell.unwrap_or(Cell::Number(0)));
     }
 
-    /// The top goes below so many cells, itself among them.
+    /// Moves the top down by this many cells, including itself.
     fn rotate(&mut self, count: usize) {
         let start = self.cells.list.len().saturating_sub(count);
         if let Some(cells) = self.cells.list.get_mut(start..) {
@@ -160,7 +160,7 @@ impl Expression<'_, '_> {
                 } else {
                     code.asm.shr(to, cl)?;
                 }
-                // Nothing is left from 64 bits on, where the machine begins again.
+                // The result is zero from 64 bits on, where the machine uses the count modulo 64.
                 code.asm.cmp(rcx, 64)?;
                 code.asm.sbb(rax, rax)?;
                 code.asm.and(to, rax)?;
@@ -176,7 +176,7 @@ impl Expression<'_, '_> {
         self.cells.pin(a);
         self.cells.pin(b);
         let place = code.take(&mut self.cells)?;
-        // The register that was taken may have held an operand only if it was no operand's own.
+        // The chosen register may have held an operand only if it was no operand's own.
         let left = code.in_register(a, Gpr(3))?;
         let small = match b {
             Cell::Number(number) => i32::try_from(number.cast_signed()).ok(),
@@ -423,7 +423,7 @@ impl Expression<'_, '_> {
         self.count_steps(code)?;
         let cell = self.cells.pop();
         self.cells.push(cell);
-        // A builtin one keeps its own value.
+        // A builtin variable keeps its own value.
         if let PadVariable::Slot(slot) = variable(code, number)? {
             let value = code.in_register(cell, Gpr(0))?;
             let at = shared_variable(code, number, slot)?;

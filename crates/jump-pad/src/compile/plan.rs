@@ -1,4 +1,4 @@
-//! A tracepoint, checked and taken apart.
+//! A tracepoint, checked and prepared for compilation.
 
 use tracewire_agent_expr::{Verified, verify};
 use tracewire_arch::Register;
@@ -26,7 +26,7 @@ pub(super) enum PlannedAction {
 }
 
 pub(super) struct Planned {
-    /// Its number in the shared memory, and where its block is there.
+    /// Its number in the shared memory, and the offset of its block.
     pub(super) index: u32,
     pub(super) block: u64,
     pub(super) number: u16,
@@ -36,13 +36,13 @@ pub(super) struct Planned {
     pub(super) actions: Vec<PlannedAction>,
     pub(super) condition_needs: Needs,
     pub(super) frame_needs: Needs,
-    /// What is counted, before a frame is made.
+    /// The aggregates, which count before a frame is made.
     pub(super) counting: Option<PlannedCounting>,
     pub(super) makes_frames: bool,
     pub(super) rate: Option<PlannedRate>,
-    /// Where rings count for it.
+    /// The offsets of its counts in rings.
     pub(super) in_ring: RingCounts,
-    /// What its hits cost, as far as that is known.
+    /// The cost of its hits, as far as it is known.
     pub(super) prices: Prices,
     /// How long its record gets at most.
     pub(super) reserved: u32,
@@ -50,14 +50,14 @@ pub(super) struct Planned {
     pub(super) unbounded: bool,
 }
 
-/// What a frame has of the program's registers.
+/// The program's registers in a frame.
 pub(super) enum Registers {
     None,
     /// A whole register block.
     Block,
     /// Those of a set.
     Set(u32, RegisterMask),
-    /// A whole register block in which some are zero, and what says so.
+    /// A whole register block in which some are zero, and the note about it.
     Withheld(Withheld),
 }
 
@@ -80,7 +80,7 @@ impl Registers {
     }
 }
 
-/// What a first pass has found of a tracepoint's frames.
+/// The limits of a tracepoint's frames, found by a first pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Bound {
     /// The bytes of the blocks that actions make.
@@ -212,7 +212,7 @@ impl Planned {
         })
     }
 
-    /// Takes over what the first pass has found.
+    /// Stores the result of the first pass.
     pub(super) fn settle(&mut self, bound: Bound, options: &PadOptions<'_>) -> Made {
         let limit = options.layout.sizes.frame_limit;
         if !bound.unbounded && bound.pieces > u64::from(PIECES) {
@@ -232,7 +232,7 @@ impl Planned {
         Ok(())
     }
 
-    /// What is in every frame.
+    /// The bytes of every frame.
     fn fixed_bytes(&self, options: &PadOptions<'_>) -> u32 {
         let stamp = options.stamp.map_or(0, |_| 4 * VARIABLE);
         FRAME_HEADER + self.registers.bytes(options) + stamp

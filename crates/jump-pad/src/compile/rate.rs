@@ -1,4 +1,4 @@
-//! Whether a hit makes a frame, where its tracepoint has a rate; [`Pace::admit`] in machine code.
+//! Whether a hit makes a frame, if its tracepoint has a rate; [`Pace::admit`] in machine code.
 
 use iced_x86::code_asm::*;
 use tracewire_experiment::Pace;
@@ -8,10 +8,10 @@ use super::plan::Planned;
 use crate::layout::tracepoint;
 use crate::pad::{CannotCompile, PadOptions, PadTracepoint};
 
-/// A rate, and where it is kept.
+/// A rate, and its place in the shared memory.
 pub(super) struct PlannedRate {
     pace: Pace,
-    /// Where the shared memory says when the next frame is due.
+    /// The offset in the shared memory of the time when the next frame is due.
     due: u64,
 }
 
@@ -35,7 +35,7 @@ impl PlannedRate {
 }
 
 impl<'o> Code<'o> {
-    /// Goes to `over` with a hit that comes too soon for a frame, and counts it.
+    /// Jumps to `over` with a hit that is too early for a frame, and counts it.
     pub(super) fn keep_rate(
         &mut self,
         rate: &PlannedRate,

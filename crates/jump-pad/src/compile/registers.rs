@@ -34,7 +34,7 @@ pub(super) enum Source {
 /// GDB's number of the first register of the x87 unit; the block has 8 of 10 bytes and 8 of 4 bytes.
 const X87_BYTES: usize = 8 * 10 + 8 * 4;
 
-/// The room of `fxsave`, and what it takes to align it.
+/// The space for `fxsave`, and for its alignment.
 const FXSAVE: u32 = 512 + 16;
 
 pub(super) fn source(name: &str) -> Option<Source> {
@@ -82,7 +82,7 @@ pub(super) fn layout(set: X86Registers) -> &'static RegisterLayout {
     LAYOUTS[set as usize].get_or_init(|| set.layout_64())
 }
 
-/// What an expression gets for a register number.
+/// The value of a register number in an expression.
 pub(super) enum Value {
     General(Gpr),
     Other(Source),
@@ -187,7 +187,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Writes registers of the register block one after the other, from `OUT + start` on.
+    /// Writes consecutive registers of the register block, from `OUT + start` on.
     pub(super) fn registers(
         &mut self,
         start: u32,
@@ -197,7 +197,7 @@ impl Code<'_> {
         self.some_registers(start, is_kept, |_| false, give_up)
     }
 
-    /// Writes the whole register block, with zeros in the place of some registers.
+    /// Writes the whole register block, with zeros instead of some registers.
     pub(super) fn registers_but(
         &mut self,
         start: u32,
@@ -312,7 +312,7 @@ impl Code<'_> {
         let done = self.label();
         self.uses(&[rax, rcx, rdx, rsi, r11]);
         if self.options.features.xgetbv1 {
-            // Whether the unit is as the kernel made it. Most programs leave it so.
+            // Whether the unit is in its initial state, as in most programs.
             self.asm.mov(ecx, 1)?;
             self.asm.xgetbv()?;
             self.asm.test(al, 1)?;
@@ -337,7 +337,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// As `x87_block`, from what `fxsave` says.
+    /// As `x87_block`, from the image of `fxsave`.
     fn x87_in_use(&mut self, start: u32, entry: Label, done: Label, give_up: Label) -> Made {
         let no_room = self.label();
         self.place(entry)?;
@@ -396,7 +396,7 @@ impl Code<'_> {
         self.asm.movzx(eax, byte_ptr(rsp + 4))?;
         self.asm.bt(eax, ecx)?;
         self.asm.jae(self.to(empty))?;
-        // The values stand by their distance from the top of the stack.
+        // The values are ordered by their distance from the top of the stack.
         self.asm.movzx(eax, word_ptr(rsp + 2))?;
         self.asm.shr(eax, 11)?;
         self.asm.neg(eax)?;

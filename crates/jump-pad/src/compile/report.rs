@@ -1,7 +1,7 @@
-//! A pad that has the tracer look: it sends its own thread a signal, for which the thread stops as long as it is traced.
+//! A pad that reports to the tracer: it sends its own thread a signal, for which the thread stops as long as it is traced.
 //!
-//! Unlike a breakpoint it does no harm when the tracer is gone: `SIGURG` is ignored where the program has no handler for it,
-//! and nothing is sent once the tracer's futex says that it has died.
+//! Unlike a breakpoint it is harmless when the tracer is dead. `SIGURG` is ignored where the program has no handler for it, and
+//! the pad sends nothing once the tracer's futex is marked.
 
 use iced_x86::code_asm::*;
 use tracewire_model::Address;
@@ -21,7 +21,7 @@ mod call {
     pub(super) const TGKILL: u32 = 234;
 }
 
-/// Makes the code of such a pad, which may stand anywhere. `owner` is where the program has the tracer's robust futex
+/// Makes the code of such a pad, which is position-independent. `owner` is the program's address of the tracer's robust futex
 /// ([`SharedLayout::owner`](crate::SharedLayout::owner)).
 ///
 /// # Errors

@@ -10,8 +10,8 @@ const GETTID: u32 = 186;
 impl<'o> Code<'o> {
     /// Puts the thread's number into its slot. Changes `rax`, `rcx`, `rdx`, `rsi` and `r11`.
     ///
-    /// A thread is known by its `fs` base, where its own memory is. The tracer puts the pairs into a table; a thread
-    /// that it could not know of asks the kernel once and puts itself in.
+    /// A thread is identified by its `fs` base, the address of its own memory. The tracer enters the pairs into a table. A thread
+    /// that the tracer has not seen asks the kernel once and enters itself.
     pub(super) fn thread(&mut self) -> Made {
         let slot = self.slot(Slot::Thread);
         if self.mode == Mode::Kernel {
@@ -58,7 +58,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Where in the table the search for the base in `rsi` begins: in `rdx`, as an offset from its start.
+    /// Puts the start of the search for the base in `rsi` into `rdx`, as an offset from the table's start.
     fn hash(&mut self) -> Made {
         self.number(Gpr(3), threads::FACTOR)?;
         self.asm.imul_2(rdx, rsi)?;
@@ -68,8 +68,8 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts the thread into `rax`. Where the program may not make system calls of ours that is the only thread, or 0.
-    /// Changes `rcx` and `r11`.
+    /// Puts the thread into `rax`. Where the program may not make our system calls, that is the only thread, or 0. Changes `rcx`
+    /// and `r11`.
     pub(super) fn ask_for_thread(&mut self) -> Made {
         let quiet = self.label();
         self.uses(&[rax, rcx, r11]);
@@ -81,12 +81,12 @@ impl<'o> Code<'o> {
         self.place(quiet)
     }
 
-    /// Puts the thread in `rax`, whose base is in `rsi`, into the table, if it has room.
+    /// Enters the thread in `rax`, with the base in `rsi`, in the table, if there is space.
     fn enter_thread(&mut self) -> Made {
         let (again, settle, next, done) = (self.label(), self.label(), self.label(), self.label());
         self.asm.test(rax, rax)?;
         self.asm.je(self.to(done))?;
-        // No base at all is that of no thread in particular.
+        // A base of 0 identifies no thread.
         self.asm.test(rsi, rsi)?;
         self.asm.je(self.to(done))?;
         self.asm.mov(r11, rax)?;

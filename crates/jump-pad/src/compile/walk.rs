@@ -1,8 +1,8 @@
-//! The dearest way through an agent expression.
+//! The most expensive path through an agent expression.
 //!
-//! The expression is evaluated with what memory, registers and variables hold left open. A jump that depends on that is followed both
-//! ways. Numbers that the expression brings itself are known, the counters of loops among them: a loop that counts down from a limit
-//! has as many rounds as the limit says.
+//! The expression is evaluated with unknown contents of memory, registers and variables. A jump that depends on them is followed
+//! both ways. Constants of the expression are known, including the counters of loops: a loop that counts down from a limit has
+//! that many rounds.
 
 use std::collections::HashMap;
 
@@ -13,32 +13,32 @@ use super::cost::Picoseconds;
 /// After how many states the search is given up: a tree that is walked in order has too many.
 const MOST_STATES: usize = 100_000;
 
-/// A place in the expression, and the stack there: what is known of it.
+/// An instruction of the expression, and the known values of the stack there.
 type State = (usize, Vec<Option<u64>>);
 
-/// What is collected at an instruction.
+/// The data that an instruction collects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Collected {
-    /// So many bytes; `None` where only the longest frame limits them.
+    /// This many bytes; `None` where only the longest frame limits them.
     Memory(Option<u64>),
-    /// A text of so many bytes at most.
+    /// A text of at most this many bytes.
     Text(Option<u64>),
 }
 
-/// A state and where it leads.
+/// A state and its successors.
 struct Step {
     cost: Picoseconds,
     next: [Option<State>; 2],
 }
 
-/// How far the search has come with a state.
+/// The progress of the search for a state.
 enum Progress {
     Open,
     Done(Picoseconds),
 }
 
-/// What the dearest way takes, where `costs` has what each instruction takes and `collected` what it takes to collect. `None` where
-/// a loop has no limit of its own, or there are too many ways.
+/// The cost of the most expensive path. `costs` has the cost of each instruction, and `collected` is the cost of collecting.
+/// `None` where a loop has no known limit, or there are too many paths.
 pub(super) fn dearest(
     program: &[Instruction<'_>],
     costs: &[Picoseconds],
@@ -49,7 +49,7 @@ pub(super) fn dearest(
     let mut known: HashMap<State, Progress> = HashMap::new();
     let first = step(&start)?;
     known.insert(start.clone(), Progress::Open);
-    // Each state that is open, its step, which way is next, and the dearest of those before.
+    // The open states, each with its step, the index of its next path, and the most expensive path so far.
     let mut open = vec![(start, first, 0_usize, 0)];
     while let Some((state, current, way, dearest)) = open.last_mut() {
         let Some(next) = current.next.get_mut(*way) else {
@@ -69,7 +69,7 @@ pub(super) fn dearest(
         };
         match known.get(&next) {
             Some(Progress::Done(total)) => *dearest = (*dearest).max(*total),
-            // It comes around with nothing counted.
+            // A loop without a counter.
             Some(Progress::Open) => return None,
             None if known.len() >= MOST_STATES => return None,
             None => {
@@ -159,7 +159,7 @@ fn clamp(
     })
 }
 
-/// Does to the stack what an instruction does that is no jump.
+/// Applies an instruction that is no jump to the stack.
 fn apply(opcode: Opcode, operand: u64, stack: &mut Vec<Option<u64>>) -> Option<()> {
     let rotate = |stack: &mut Vec<Option<u64>>, count: usize| {
         let start = stack.len().checked_sub(count)?;
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use tracewire_agent_expr::{assemble, instructions};
 
-    /// What the dearest way takes, where each instruction takes 1 and each byte that is collected 1000.
+    /// The most expensive path, where each instruction costs 1 and each collected byte 1000.
     fn dearest_of(text: &str) -> Option<u64> {
         let code = assemble(text).unwrap();
         let program: Vec<_> = instructions(&code).flatten().collect();
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(dearest_of("reg 3\ntrace_quick 5\npop\nend"), Some(5004));
     }
 
-    /// A way that no value leads to does not count.
+    /// A path that no value takes does not count.
     #[test]
     fn the_dearer_of_two_ways_counts() {
         let both = |first| {
@@ -264,9 +264,9 @@ mod tests {
             ))
         };
         assert_eq!(rounds("const8 5", 2), Some(1 + 5 * 4 + 2));
-        // What a program holds is no limit.
+        // A value of the program is no limit.
         assert_eq!(rounds("reg 1", 3), None);
-        // But what it is cut to is one: 200 rounds.
+        // But a clamped value is one: 200 rounds.
         let clamped = "reg 1\ndup\nconst8 200\nless_unsigned\nif_goto 13\npop\nconst8 200";
         assert_eq!(rounds(clamped, 13), Some(5 + 2 + 200 * 4 + 2));
     }

@@ -3,41 +3,41 @@
 use super::copy::{Copy, Copying};
 use super::instruction::{Displaced, Kind};
 
-/// Why instructions cannot be run elsewhere, or no jump can be put over them.
+/// Why instructions cannot run elsewhere, or no jump can cover them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unmovable {
     /// The bytes are none that the processor executes.
     #[error("there is no instruction at {0:#x}")]
     NoInstruction(u64),
-    /// A breakpoint that the program has in its own code.
+    /// A breakpoint of the program in its own code.
     #[error("the instruction at {0:#x} is a breakpoint of the program's own")]
     OwnTrap(u64),
-    /// It means something else, or nothing, elsewhere.
+    /// It has another meaning, or none, elsewhere.
     #[error("the instruction at {0:#x} only works in its place")]
     Fixed(u64),
-    /// What it refers to is farther off than 2 GiB from its new place.
+    /// Its operand or target is more than 2 GiB away from its new place.
     #[error("what the instruction at {0:#x} refers to is out of reach")]
     OutOfReach(u64),
-    /// A call or a system call before the last instruction: a thread may come back from it at any time.
+    /// A call or a system call before the last instruction: a thread may return from it at any time.
     #[error("a thread may be on its way back to {0:#x}, into the middle of the jump")]
     Returns(u64),
-    /// Code does not go on, nor is there anything that fills room, where another instruction would have to be displaced.
+    /// Execution does not continue and there is no padding where another instruction would have to be displaced.
     #[error("the code before {0:#x} ends there, and what follows is not known to be code")]
     Ends(u64),
-    /// A branch leads into the middle of the jump.
+    /// The target of a branch is inside the jump.
     #[error("a branch leads to {0:#x}, into the middle of the jump")]
     Landing(u64),
 }
 
-/// Instructions that stand one after the other.
+/// Consecutive instructions.
 #[derive(Debug)]
 pub struct Block {
     instructions: Vec<Displaced>,
 }
 
 impl Block {
-    /// Takes as many whole instructions as have `length` bytes together. `bytes` begin with the first one, at `address`.
+    /// Takes as many whole instructions as needed for `length` bytes. `bytes` begin with the first one, at `address`.
     ///
     /// # Errors
     /// When one of them cannot be moved.
@@ -53,7 +53,7 @@ impl Block {
                 return Err(Unmovable::Returns(at));
             }
             let instruction = Displaced::decode(bytes.get(taken..).unwrap_or_default(), at);
-            // What fills the room up to the next function is none of its code.
+            // The padding up to the next function is not its code.
             if let Some(before) = instructions.last()
                 && !before.falls_through()
                 && !instruction.is_padding()
@@ -92,7 +92,7 @@ impl Block {
         self.instructions.iter().any(Displaced::is_call)
     }
 
-    /// Whether code goes on after each of them, and nowhere else.
+    /// Whether execution continues only at the next instruction after each of them.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.instructions.iter().all(Displaced::is_plain)

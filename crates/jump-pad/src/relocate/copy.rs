@@ -4,10 +4,10 @@ use iced_x86::{Code, ConditionCode, Encoder, FlowControl, Instruction, OpKind, R
 
 use super::instruction::Displaced;
 
-/// The room of the copy of one instruction with the jump back, in bytes; none needs more.
+/// The space for the copy of one instruction with the jump back, in bytes; none needs more.
 pub const SLOT_SIZE: usize = 32;
 
-/// Where a thread is within the copy of an instruction, said in terms of the program.
+/// Where a thread is within the copy of an instruction, in terms of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// The instruction has not been executed.
@@ -23,9 +23,9 @@ pub enum Place {
 pub struct Spot {
     /// Where it begins in the copy, in bytes.
     pub offset: usize,
-    /// The address of the program's instruction that it belongs to.
+    /// The address of the program's instruction.
     pub address: u64,
-    /// How much of that instruction a thread here has done.
+    /// How much of that instruction a thread here has executed.
     pub place: Place,
 }
 
@@ -39,8 +39,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// What leads, from `at`, to a copy that somebody else has made of the instruction at `address`; `None` if it is out of
-    /// reach.
+    /// The jump from `at` to a copy that a debugger has made of the instruction at `address`; `None` if it is out of reach.
     #[must_use]
     pub fn led_to(at: u64, target: u64, address: u64) -> Option<Self> {
         let mut copying = Copying::new(at);
@@ -50,7 +49,7 @@ impl Copy {
         Some(copying.finish())
     }
 
-    /// Where a thread is whose `rip` is `offset` bytes into the copy.
+    /// The position of a thread whose `rip` is `offset` bytes into the copy.
     #[must_use]
     pub fn place(&self, offset: u64) -> Spot {
         let next = self
@@ -66,7 +65,7 @@ impl Copy {
             })
     }
 
-    /// Where in the copy an instruction of the program begins.
+    /// The offset in the copy at which an instruction of the program begins.
     #[must_use]
     pub fn start_of(&self, address: u64) -> Option<usize> {
         self.spots
@@ -75,7 +74,7 @@ impl Copy {
             .map(|spot| spot.offset)
     }
 
-    /// Where in the copy an instruction has just been done, if it goes on there to what follows it.
+    /// The offset in the copy at which an instruction is complete, if execution continues there with the next one.
     #[must_use]
     pub fn end_of(&self, address: u64, next: u64) -> Option<usize> {
         self.spots
@@ -102,7 +101,7 @@ pub(super) struct Copying {
     at: u64,
     code: Vec<u8>,
     spots: Vec<Spot>,
-    /// The instruction under way.
+    /// The current instruction.
     address: u64,
 }
 
@@ -145,7 +144,7 @@ impl Copying {
                 self.relative(instruction.near_branch_target())?;
             }
             FlowControl::ConditionalBranch => {
-                // The loop and jrcxz family only branches near: over a jump to the next instruction.
+                // The loop and jrcxz family only has short branches: over a jump to the next instruction.
                 let (_, opcode) = displaced.bytes.split_last()?;
                 self.bytes(opcode);
                 self.bytes(&[2]);
@@ -185,7 +184,7 @@ impl Copying {
         self.code.extend_from_slice(bytes);
     }
 
-    /// The four bytes that name `target` relative to what follows them.
+    /// Appends the four bytes of `target` relative to the following address.
     fn relative(&mut self, target: u64) -> Option<()> {
         let after = self.at.wrapping_add(self.code.len() as u64 + 4);
         let distance = i32::try_from(target.wrapping_sub(after) as i64).ok()?;
@@ -240,7 +239,7 @@ impl Copying {
     }
 }
 
-/// The jump that goes where the call goes, once the return address has been pushed.
+/// The jump to the target of a call, after the return address has been pushed.
 fn indirect_jump(call: &Instruction) -> Instruction {
     let mut jump = *call;
     jump.set_code(Code::Jmp_rm64);

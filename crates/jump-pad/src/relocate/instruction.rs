@@ -1,4 +1,4 @@
-//! One instruction: whether it can be moved at all.
+//! One instruction, and whether it can be moved.
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
@@ -7,41 +7,41 @@ use iced_x86::{
 /// The longest instruction there is, in bytes.
 pub const MAX_INSTRUCTION: usize = 15;
 
-/// An instruction, and what must be done to run it with a breakpoint over it.
+/// An instruction, and how it is executed with a breakpoint on it.
 #[derive(Debug)]
 pub struct Displaced {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// It may wait in the kernel or repeat itself, so it must not be stepped to its end, but can be started
-    /// again: a system call, a repeated string instruction.
+    /// It may wait in the kernel or repeat itself: a system call or a repeated string instruction. It must not be stepped to its
+    /// end, but can be started again.
     pub restartable: bool,
     /// It stores the flags where the program sees them, the trap flag included.
     pub pushes_flags: bool,
     pub(super) instruction: Instruction,
     pub(super) bytes: Vec<u8>,
-    /// Where the displacement of an operand relative to `rip` is in `bytes`.
+    /// The offset in `bytes` of the displacement of an operand relative to `rip`.
     pub(super) relative_operand: Option<usize>,
 }
 
-/// What kind of treatment an instruction wants.
+/// How an instruction is relocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A copy does the same elsewhere.
+    /// An unchanged copy works elsewhere.
     Relocatable,
     /// It is the program's own breakpoint: the program gets its signal.
     OwnTrap,
-    /// It only works where it is.
+    /// It only works at its own address.
     Fixed,
 }
 
 impl Displaced {
-    /// Looks at the instruction at `address`, the first of `bytes`.
+    /// Decodes the instruction at `address`, the first of `bytes`.
     #[must_use]
     pub fn decode(bytes: &[u8], address: u64) -> Self {
         Self::decode_for(64, bytes, address)
     }
 
-    /// The same in code of so many bits, 32 or 64. Copies can be made of 64-bit code alone.
+    /// The same for code of 32 or 64 bits. Only 64-bit code can be copied.
     #[must_use]
     pub fn decode_for(bits: u32, bytes: &[u8], address: u64) -> Self {
         let bits = if bits == 32 { 32 } else { 64 };
@@ -87,13 +87,13 @@ impl Displaced {
         self.bytes.len()
     }
 
-    /// Whether it is an instruction at all.
+    /// Whether it is a valid instruction.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.instruction.is_invalid()
     }
 
-    /// Whether what follows it in memory is what follows it in time, at least sometimes.
+    /// Whether execution can continue at the next instruction in memory.
     #[must_use]
     pub fn falls_through(&self) -> bool {
         !matches!(
@@ -111,13 +111,13 @@ impl Displaced {
         )
     }
 
-    /// Whether code goes on after the instruction, and nowhere else.
+    /// Whether execution continues only at the next instruction.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.kind == Kind::Relocatable && self.instruction.flow_control() == FlowControl::Next
     }
 
-    /// Whether the instruction does nothing, as those do that fill the room up to the next function.
+    /// Whether the instruction does nothing, as the padding up to the next function.
     #[must_use]
     pub fn is_padding(&self) -> bool {
         self.instruction.mnemonic() == Mnemonic::Nop

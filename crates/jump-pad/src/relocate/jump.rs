@@ -1,4 +1,4 @@
-//! A jump over instructions, planned.
+//! A planned jump over instructions.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ pub const JUMP_LENGTH: usize = 5;
 
 /// The opcode of the jump.
 const JUMP: u8 = 0xe9;
-/// The size of a page, in bytes. Nobody can write to two of them at once.
+/// The size of a page, in bytes. No write to two pages is atomic.
 const PAGE: u64 = 4096;
 /// A prefix that means nothing before a jump in 64-bit mode (a segment override, Intel's manual, volume 1, 3.4.2.1).
 const PREFIX: u8 = 0x26;
 
-/// How a jump comes to its five bytes.
+/// The form of a jump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// The instruction is long enough.
@@ -60,12 +60,12 @@ impl Jump {
         })
     }
 
-    /// A jump over a shorter instruction alone, with so many prefixes before its opcode. `present` are the bytes that
-    /// are in memory now, jumps and breakpoints of ours among them: those after the instruction, and those on the next
-    /// page, must stay as long as this jump does.
+    /// A jump that covers only one, shorter instruction, with this many prefixes before its opcode. `present` are the bytes that
+    /// are in memory now, including jumps and breakpoints of the tracer. Those after the instruction, and those on the next page,
+    /// must not change as long as this jump exists.
     ///
     /// # Errors
-    /// When the instruction cannot be moved; `Ends` when there is no room for the opcode.
+    /// When the instruction cannot be moved; `Ends` when there is no space for the opcode.
     pub fn punned(
         address: u64,
         original: &[u8],
@@ -98,11 +98,10 @@ impl Jump {
         })
     }
 
-    /// A jump over as many instructions as it takes. What of it would lie on the next page stays, as in
-    /// [`punned`](Self::punned).
+    /// A jump over as many instructions as needed. Its bytes on the next page are not written, as in [`punned`](Self::punned).
     ///
     /// # Errors
-    /// When one of them cannot be moved, or must not be.
+    /// When one of them cannot be moved.
     pub fn several(address: u64, original: &[u8], present: &[u8]) -> Result<Self, Unmovable> {
         let written = JUMP_LENGTH.min(left_on_page(address));
         let block = Block::decode(address, original, written)?;
@@ -134,7 +133,7 @@ impl Jump {
         self.address
     }
 
-    /// How it comes to its bytes.
+    /// The form of the jump.
     #[must_use]
     pub const fn way(&self) -> Way {
         self.way
@@ -158,7 +157,7 @@ impl Jump {
         self.address..self.address.wrapping_add(self.written as u64)
     }
 
-    /// The addresses whose bytes make the jump; those that are not written must stay.
+    /// The addresses of the jump's bytes; those that are not written must not change.
     #[must_use]
     pub const fn reads(&self) -> Range<u64> {
         self.address
@@ -167,13 +166,13 @@ impl Jump {
                 .wrapping_add((self.prefixes + JUMP_LENGTH) as u64)
     }
 
-    /// What is asked of where it leads.
+    /// The constraints on its displacement.
     #[must_use]
     pub const fn pattern(&self) -> &Pattern {
         &self.pattern
     }
 
-    /// The bytes to write; `None` if it cannot lead there.
+    /// The bytes to write; `None` if the target does not fit.
     #[must_use]
     pub fn bytes(&self, target: u64) -> Option<Vec<u8>> {
         let displacement = self.pattern.displacement(target)?;
@@ -204,7 +203,7 @@ mod tests {
     fn a_jump_at_the_end_of_a_page_leaves_the_next_one_alone() {
         const NEXT: u64 = 0x5555_5555_6000;
         for left in 1..JUMP_LENGTH {
-            // The jump is to begin so many bytes before the page's end, at the instruction of five bytes.
+            // The jump is to begin this many bytes before the page's end, at the instruction of five bytes.
             let address = NEXT - left as u64;
             let code = &CODE[8..];
             assert!(Jump::whole(address, code).is_err());

@@ -1,7 +1,7 @@
-//! Where branches of a piece of code lead.
+//! The targets of branches in a piece of code.
 //!
-//! [`landings`] decodes all of the code, which takes 6 ns a byte: 160 ms for a program like node. [`landing`] is for one place: only few
-//! runs of four bytes can be the displacement of a branch to it, and only what is around these is decoded.
+//! [`landings`] decodes all of the code, which takes 6 ns a byte: 160 ms for a program like node. [`landing`] is for one place.
+//! Only few runs of four bytes can be the displacement of a branch to it, and only their surroundings are decoded.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,9 +10,8 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 use super::MAX_INSTRUCTION;
 
-/// The addresses in `wanted` that direct branches and calls of the code lead to, and that it takes the address of
-/// relative to `rip`. The code is decoded from its first byte to its last; data among it may hide a branch or invent
-/// one.
+/// The addresses in `wanted` that direct branches and calls of the code have as target, or whose address the code takes relative
+/// to `rip`. The code is decoded from its first byte to its last. Data in it may hide a branch or invent one.
 #[must_use]
 pub fn landings(address: u64, code: &[u8], wanted: &Range<u64>) -> BTreeSet<u64> {
     let mut found = BTreeSet::new();
@@ -39,18 +38,18 @@ pub fn landings(address: u64, code: &[u8], wanted: &Range<u64>) -> BTreeSet<u64>
     found
 }
 
-/// How many bytes of code are searched at once.
+/// How many bytes of code are searched at a time.
 const CHUNK: usize = 256 << 10;
-/// How many bytes are decoded before an instruction that is looked for. Decoding that has begun inside of an instruction meets the
-/// instructions' starts after a few of them.
+/// How many bytes are decoded before an instruction that is looked for. A decoder that begins inside of an instruction is in step
+/// with the code after a few instructions.
 const RUN_UP: u64 = 4 << 10;
-/// How far a branch with a displacement of 8 bits leads, and how long its instruction is at most, prefixes included.
+/// The reach of a branch with a displacement of 8 bits, plus its maximum length, prefixes included.
 const SHORT: u64 = 128 + MAX_INSTRUCTION as u64;
 /// How many bytes of an instruction can be after a displacement of 32 bits.
 const MAX_IMMEDIATE: u64 = 4;
 
-/// An address in `wanted`, a few bytes, that is among the [`landings`] of the code in a range, which `read` reads: how many bytes there
-/// were is its result.
+/// An address in `wanted`, a few bytes, that is among the [`landings`] of the code in a range. `read` reads the code and returns
+/// how many bytes there were.
 pub fn landing(
     code: &Range<u64>,
     wanted: &Range<u64>,
@@ -82,7 +81,7 @@ pub fn landing(
     }
 }
 
-/// An address in `wanted` that instructions in a part of the code lead to.
+/// An address in `wanted` that is the target of instructions in a part of the code.
 fn landing_from(
     code: &Range<u64>,
     part: &Range<u64>,
@@ -96,9 +95,9 @@ fn landing_from(
     landings(start, bytes.get(..filled)?, wanted).pop_first()
 }
 
-/// Where the code has four bytes that lead to `wanted` if they are a displacement, whatever instruction they are in.
+/// The offsets of four bytes that lead to `wanted` if they are a displacement, in any instruction.
 fn displacements_to(address: u64, code: &[u8], wanted: &Range<u64>) -> Vec<usize> {
-    // So many bytes are looked at together: compilers make vector instructions of the loop.
+    // This many bytes are examined together: compilers vectorize the loop.
     const BLOCK: usize = 1 << 10;
     let span = (wanted.end.saturating_sub(wanted.start) + MAX_IMMEDIATE) as u32;
     let first = wanted.start.wrapping_sub(MAX_IMMEDIATE);
@@ -165,7 +164,7 @@ mod tests {
             length
         };
         let mut landed = 0;
-        // Around places that branches lead to, and at others.
+        // Around targets of branches, and at other places.
         let places = (all.iter().copied().step_by(all.len() / 64))
             .chain((whole.clone()).step_by(code.len() / 64));
         for place in places {
@@ -184,7 +183,7 @@ mod tests {
         let target = 0x40_0000_u64;
         for at in (CHUNK - 8..CHUNK + 8).chain([0, 1, 2 * CHUNK - 9]) {
             let start = target - 0x10_0000;
-            // Nothing but NOPs, and a call.
+            // Only NOPs, and a call.
             let mut code = vec![0x90; 3 * CHUNK];
             let displacement = target.wrapping_sub(start + at as u64 + 5) as u32;
             code[at] = 0xe8;

@@ -1,21 +1,21 @@
-//! Displaced instructions, and the jumps that displace them.
+//! Displaced instructions, and the jumps over them.
 //!
-//! A copy of an instruction is run elsewhere, followed by a jump back. What depends on where an instruction is
-//! (operands relative to `rip`, branches, the return address that a call pushes) is rewritten, so that the
-//! program cannot tell. Flags, registers and the red zone are untouched by what is added.
+//! A copy of an instruction runs elsewhere, followed by a jump back. Everything that depends on the address of an instruction
+//! (operands relative to `rip`, branches, the return address that a call pushes) is rewritten, so that the result is the same.
+//! The added code changes no flags, no registers and no byte of the red zone.
 //!
-//! A jump takes five bytes, and most instructions have fewer. There are three ways to put one in ([`Way`]):
+//! A jump takes five bytes, and most instructions are shorter. There are three forms ([`Way`]):
 //!
 //! 1. The instruction is long enough.
-//! 2. *Punned*: only the bytes of this one instruction are written, and the displacement of the jump goes on into the
-//!    instructions that follow, which stay as they are. That leaves few places for the jump to lead to, but nothing
-//!    else can notice: other instructions are there for code that jumps to them.
-//! 3. *Several* instructions are displaced. A thread that gets into the middle of the jump (by a branch that nobody knew
-//!    of, or by the return from a signal handler) would execute bytes of its displacement. So these are chosen such that
-//!    wherever an instruction began there is a byte which is no instruction at all: the thread faults
-//!    before it does anything, and the tracer takes it to its place in the copy.
+//! 2. *Punned*: only the bytes of this one instruction are written. The displacement of the jump continues in the following
+//!    instructions, which are unchanged. So the jump has few possible targets, but nothing else can notice: other code that jumps
+//!    to those instructions finds them.
+//! 3. *Several* instructions are displaced. A thread that gets into the middle of the jump (by an unknown branch, or by the
+//!    return from a signal handler) would execute bytes of its displacement. So these are chosen such that at each instruction's
+//!    old start there is a byte that is no instruction. The thread faults before it executes anything, and the tracer moves it to
+//!    the same place in the copy.
 //!
-//! All three ask something of the displacement's bytes, which a [`Pattern`] says; where the jump leads is chosen to fit.
+//! All three constrain the displacement's bytes. A [`Pattern`] holds the constraints, and the jump's target is chosen to fit.
 //!
 //! ```
 //! use tracewire_jump_pad::relocate::{Jump, Way};

@@ -1,20 +1,20 @@
-//! What is asked of the bytes of a displacement, and the places that fit.
+//! Constraints on the bytes of a displacement, and the targets that fit.
 
 use std::ops::Range;
 
-/// Bytes that begin no instruction in 64-bit mode, today or by any extension announced: the processor raises an
-/// invalid-opcode fault (Intel's manual, volume 2, A.3: those marked i64 that no prefix has been made of).
+/// Bytes that begin no instruction in 64-bit mode, today or in any announced extension. The processor raises an invalid-opcode
+/// fault (Intel's manual, volume 2, A.3: those marked i64 that are not reused as prefixes).
 const NOT_INSTRUCTIONS: [u8; 18] = [
     0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x82, 0x9a, 0xce,
     0xd4, 0xea,
 ];
 
-/// What is asked of one byte.
+/// The constraint on one byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByteRule {
     /// Nothing.
     Any,
-    /// It is there already, and stays.
+    /// It is in memory already, and does not change.
     Is(u8),
     /// It begins no instruction.
     NoInstruction,
@@ -30,7 +30,7 @@ impl ByteRule {
     }
 }
 
-/// What is asked of the four bytes of a displacement, lowest first, and where it counts from.
+/// The constraints on the four bytes of a displacement, lowest first, and the address that it is relative to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern {
     /// The address after the jump.
@@ -96,11 +96,11 @@ impl Pattern {
         }
     }
 
-    /// Ranges in which all that fit lie, near ones first: each is of one value of the bytes above the lowest two.
+    /// The ranges that contain all fitting targets, near ones first. The bytes above the lowest two are the same within a range.
     pub fn windows(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         const WINDOW: i64 = 1 << 16;
         let [_, _, third, fourth] = self.rules;
-        // 0, -1, 1, -2, and so on; below zero, what is near has a large third byte.
+        // 0, -1, 1, -2, and so on; below zero, near targets have a large third byte.
         let highs = (0..=i8::MAX)
             .flat_map(|high| [high, -1 - high])
             .filter(move |high| fourth.admits(high.cast_unsigned()));

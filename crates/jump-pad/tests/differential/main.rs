@@ -1,6 +1,6 @@
 //! Compiled tracepoints against the trap mechanism's own evaluation, on random programs and random states.
 //!
-//! `TRACEWIRE_JUMP_PAD_PROGRAMS` says how many tracepoints, `TRACEWIRE_JUMP_PAD_SEED` where to begin.
+//! `TRACEWIRE_JUMP_PAD_PROGRAMS` is the number of tracepoints, `TRACEWIRE_JUMP_PAD_SEED` the first seed.
 
 #[path = "../support/machine.rs"]
 mod machine;
@@ -20,7 +20,7 @@ use tracewire_model::{Action, RegisterMask, StopReason, TracepointDefinition};
 const VARIABLES: u32 = 4;
 const TRACEPOINTS: u32 = 3;
 
-/// What the random cases were, so that one can see that they were worth something.
+/// Counts of the random cases, which show whether they cover enough.
 #[derive(Debug, Default)]
 struct Tally {
     programs: u64,
@@ -61,7 +61,7 @@ fn describe(definition: &TracepointDefinition) -> String {
     text
 }
 
-/// Has a definition that collects registers name some of them. Gives all that its frames keep.
+/// Makes a definition that collects registers name some of them. Returns all that its frames keep.
 fn name_some(
     random: &mut Random,
     layout: &RegisterLayout,
@@ -167,7 +167,7 @@ impl Bench {
             };
             setting.kept = kept.into_iter().map(|mask| mask.map(number)).collect();
         }
-        // What the experiment has its pads do.
+        // The actions that the experiment gives its pads.
         for (definition, tracepoint) in definitions.iter_mut().zip(experiment.tracepoints()) {
             definition.actions = tracepoint.actions().to_vec();
         }

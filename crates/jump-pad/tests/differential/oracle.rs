@@ -1,4 +1,4 @@
-//! What the trap mechanism makes of a hit: the experiment itself, with a stopped thread in this process.
+//! The trap mechanism's result of a hit: the experiment itself, with a stopped thread in this process.
 
 use std::sync::OnceLock;
 
@@ -27,7 +27,7 @@ impl Target for Anything {
     }
 }
 
-/// A thread whose registers are told.
+/// A thread with given registers.
 pub struct Standing {
     /// Those of the largest set.
     pub block: Vec<u8>,
@@ -137,7 +137,7 @@ pub fn experiment(
     experiment
 }
 
-/// What the run has come to: the reason, the words, the tracepoint.
+/// The end of the run: the reason, the message, the tracepoint.
 pub fn end(experiment: &Experiment<LinearStore>) -> Option<(StopReason, Option<String>, i32)> {
     if experiment.is_running() {
         return None;

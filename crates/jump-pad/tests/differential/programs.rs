@@ -1,4 +1,4 @@
-//! Random tracepoints: programs that verify, most of which touch memory that is there.
+//! Random tracepoints: programs that verify, most of which access mapped memory.
 
 use tracewire_agent_expr::{Builder, Opcode, OperandKind};
 use tracewire_model::{
@@ -29,14 +29,14 @@ impl Random {
     }
 }
 
-/// What programs are made for.
+/// The environment of the programs.
 pub struct World {
     pub start: u64,
     pub end: u64,
 }
 
 impl World {
-    /// An address, mostly a good one, often near the end of what is good.
+    /// An address, mostly a mapped one, often near the end of the mapping.
     pub fn address(&self, random: &mut Random) -> u64 {
         match random.below(10) {
             0 => random.next(),
@@ -124,7 +124,7 @@ impl Maker<'_> {
                     1 => 16 + self.random.below(8) as u16,
                     _ => self.random.below(16) as u16,
                 };
-                // What of the x87 unit is no wider than 64 bits cannot be compiled.
+                // The parts of the x87 unit of at most 64 bits cannot be compiled.
                 if !(32..40).contains(&register) {
                     self.builder.reg(register);
                     self.depth += 1;
@@ -269,7 +269,7 @@ impl Maker<'_> {
                 self.depth -= 2;
             }
             3 => {
-                // A length that the compiler does not know.
+                // A length that is unknown at compile time.
                 self.builder.reg(9);
                 self.depth += 1;
                 self.builder.constant(127).op(Opcode::BitAnd);

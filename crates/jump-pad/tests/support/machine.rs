@@ -1,5 +1,5 @@
-//! A pad run in this very process: memory of its own, all registers as the test wants them, and a handler that does
-//! for faults what the tracer does.
+//! Runs a pad in this process: its own memory, chosen values of all registers, and a handler that treats faults as the tracer
+//! does.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub const WHEN_FULL: [WhenFull; 4] = [
     WhenFull::WaitThenOverwrite,
 ];
 
-/// Room for some frames and four tracepoints.
+/// Space for some frames and four tracepoints.
 pub const fn small(cpus: u32, when_full: WhenFull) -> SharedSizes {
     SharedSizes {
         cpus,
@@ -40,7 +40,7 @@ pub const fn small(cpus: u32, when_full: WhenFull) -> SharedSizes {
     }
 }
 
-/// A hundred hits of a pad that reads through register 3, with registers and flags of which none may change.
+/// A hundred hits of a pad that reads through register 3, with checks that registers and flags do not change.
 pub fn hit_a_hundred_times(machine: &mut Machine, data: &Memory) {
     for hit in 0..100 {
         for (number, register) in (0_u64..).zip(&mut machine.state().general) {
@@ -57,7 +57,7 @@ pub fn hit_a_hundred_times(machine: &mut Machine, data: &Memory) {
     }
 }
 
-/// What the program's registers are, before a pad or behind it. Its layout is known to the code that enters and leaves.
+/// The program's registers, before or after a pad. The code that enters and leaves depends on its layout.
 #[repr(C)]
 pub struct State {
     /// In GDB's order.
@@ -65,10 +65,10 @@ pub struct State {
     pub flags: u64,
     host_stack: u64,
     unused: [u64; 14],
-    /// As `xsave` has it: before the pad, and behind it.
+    /// In the layout of `xsave`: before the pad, and after it.
     pub extended: [u8; 4096],
     pub extended_behind: [u8; 4096],
-    /// What [`Machine::run_with_extended`] loads.
+    /// The state that [`Machine::run_with_extended`] loads.
     pub wanted: [u8; 4096],
 }
 
@@ -103,18 +103,18 @@ pub fn shared(sizes: SharedSizes) -> (Shared, u64) {
     machine
 }
 
-/// Says who holds the futex.
+/// Sets the owner of the futex.
 pub fn set_owner(base: u64, layout: &SharedLayout, word: u32) {
     // SAFETY: it is in the mapping.
     let owner = unsafe { AtomicU32::from_ptr((base + layout.owner()) as *mut u32) };
     owner.store(word, Ordering::Release);
 }
 
-/// How many bytes on both sides of a program's memory nobody can read. What an expression goes astray to would else be
-/// anything of this process: `[vvar]`, which a pad can read and a system call cannot.
+/// How many unreadable bytes are on both sides of a program's memory. A wrong address would otherwise reach other memory of this
+/// process, such as `[vvar]`, which a pad can read and a system call cannot.
 const AROUND: usize = 16 << 20;
 
-/// Memory of a program for tests: readable, before and behind it not.
+/// Memory of a program for tests: readable, with unreadable memory before and after it.
 pub struct Memory {
     pub start: u64,
     pub length: usize,
@@ -145,7 +145,7 @@ impl Memory {
     }
 
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: it is ours and stays for ever.
+        // SAFETY: it belongs to the test and is never unmapped.
         unsafe { std::slice::from_raw_parts_mut(self.start as *mut u8, self.length) }
     }
 }
@@ -171,11 +171,11 @@ static PADS: Mutex<BTreeMap<u64, Pad>> = Mutex::new(BTreeMap::new());
 /// How often the handler has helped.
 pub static FAULTS: AtomicU64 = AtomicU64::new(0);
 
-/// Where the next fault leads instead, as a handler of the program would that leaves by `longjmp`; 0 for nowhere.
+/// Where the next fault continues instead, as if a handler of the program left by `longjmp`; 0 for nowhere.
 pub static LEAVE_FOR: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a context to a handler that asks for it.
+    // SAFETY: the kernel passes a context to a handler with `SA_SIGINFO`.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let rip = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
     match LEAVE_FOR.swap(0, Ordering::AcqRel) {
@@ -257,7 +257,7 @@ impl Code {
     pub fn put(&self, offset: usize, bytes: &[u8]) -> u64 {
         assert!(offset + bytes.len() <= self.length);
         let at = self.start + offset as u64;
-        // SAFETY: it is ours, and nobody runs it now.
+        // SAFETY: it belongs to the test, and no thread runs it now.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
         at
     }
@@ -268,7 +268,7 @@ pub struct Machine {
     code: Code,
     pub stack: Memory,
     pub pad: Option<Pad>,
-    /// Faults and what is made of them are the process's: one machine at a time.
+    /// Fault handlers are per process: one machine at a time.
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -301,7 +301,7 @@ impl Machine {
         self.code.start + PAD as u64
     }
 
-    /// Where to go to leave a pad from anywhere.
+    /// The address to jump to in order to leave a pad.
     pub fn exit(&self) -> u64 {
         self.code.start + EXIT as u64
     }
@@ -369,19 +369,19 @@ impl Machine {
         self.pad = Some(pad);
     }
 
-    /// Runs the pad with the registers of the state, which are then those behind it.
+    /// Runs the pad with the registers of the state, which then holds the registers after it.
     pub fn run(&mut self) {
         self.enter(ENTRY);
     }
 
-    /// As `run`, with the vector and x87 state that is wanted.
+    /// As `run`, with the vector and x87 state of the test.
     pub fn run_with_extended(&mut self) {
         self.enter(ENTRY_WITH_EXTENDED);
     }
 
     fn enter(&mut self, at: usize) {
         let entry = self.code.start + at as u64;
-        // SAFETY: the code there keeps what a function has to keep.
+        // SAFETY: the code there preserves the registers that a function must preserve.
         let enter: extern "C" fn() = unsafe { std::mem::transmute(entry as usize) };
         enter();
     }
@@ -403,7 +403,7 @@ impl Code {
     }
 }
 
-/// What the tests' pads have in common.
+/// The common parts of the tests' pads.
 pub struct Setting {
     pub shared: Shared,
     pub base: u64,
@@ -412,9 +412,9 @@ pub struct Setting {
     pub always_registers: bool,
     pub stamp: bool,
     pub goes_on: bool,
-    /// The registers that the frames of each tracepoint keep; none where they have whole blocks.
+    /// The registers that the frames of each tracepoint keep; `None` if they have whole blocks.
     pub kept: Vec<Option<(u32, RegisterMask)>>,
-    /// The tables of what the tracepoints count.
+    /// The tables of the tracepoints' aggregates.
     pub tables: Vec<CountTable>,
     /// How often each tracepoint may make frames.
     pub rate: Option<PadRate>,
@@ -423,7 +423,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// `$trace_timestamp`, `$trace_thread` and `$trace_cpu` are 1 to 3, and so many others follow.
+    /// `$trace_timestamp`, `$trace_thread` and `$trace_cpu` are 1 to 3, and further ones follow.
     pub fn new(sizes: SharedSizes) -> Self {
         let (shared, base) = shared(sizes);
         shared.set_orphaned(Orphaned::GoOn);
@@ -452,7 +452,7 @@ impl Setting {
         }
     }
 
-    /// How many frames the rings have. Nothing may be under way there.
+    /// How many frames the rings have. No pad may be running.
     pub fn frames(&self) -> u64 {
         let mut frames = 0;
         let mut reader = RingReader::new(&self.shared);
@@ -461,7 +461,7 @@ impl Setting {
         frames
     }
 
-    /// Gives the shared memory back.
+    /// Frees the shared memory.
     pub fn free(self) {
         let length = self.shared.layout().size() as usize;
         // SAFETY: no pad that uses it will run again.
@@ -509,5 +509,5 @@ impl Setting {
     }
 }
 
-/// Where the tracepoints are said to be.
+/// The address of the tracepoints.
 pub const SITE: Address = Address(0x5555_1234_5678);

@@ -1,10 +1,10 @@
-//! A register block as the trap mechanism makes it, from what the test knows of the registers.
+//! A register block as the trap mechanism makes it, from the test's registers.
 
 use std::arch::x86_64::__cpuid_count;
 
 use tracewire_arch::X86Registers;
 
-/// Where the processor keeps a component in the standard form of `xsave`.
+/// The offset of a component in the standard form of `xsave`.
 fn component(number: u32) -> usize {
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has the instruction.

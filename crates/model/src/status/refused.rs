@@ -1,22 +1,22 @@
-//! Where GDB gives up reading a status line, and with it the whole file.
+//! Where GDB stops reading a status line, and refuses the whole file.
 //!
-//! GDB 13 does not part the line at its semicolons. It reads a field's value as far as it understands it, skips one byte,
-//! whatever that is, and takes what follows for the next field, up to a colon somewhere. So a number that is none goes
-//! unnoticed where other fields follow, and ends everything in the last one.
+//! GDB 13 does not split the line at its semicolons. It reads a field's value as far as it understands it, and skips any one byte.
+//! It takes the rest up to the next colon for the name of the next field. So an invalid number has no effect before other fields, and
+//! in the last field it ends the reading.
 
-/// What GDB does with the value of a field.
+/// How GDB reads the value of a field.
 enum Value {
     /// Reads a number.
     Number,
     /// Reads a text, if there is one before the next colon of the field, and a number.
     TextAndNumber,
-    /// Reads a text, which ends at the next colon wherever that is, and a number.
+    /// Reads a text, which ends at the next colon, and a number.
     NeededTextAndNumber,
     /// Reads a text, which ends at the semicolon.
     Text,
 }
 
-/// In the order in which GDB asks. It takes the beginning of a name for the name.
+/// In the order of GDB's comparisons. GDB takes the beginning of a name for the name.
 const FIELDS: [(&str, Value); 16] = [
     ("tfull", Value::Number),
     ("tnotrun", Value::Number),
@@ -97,7 +97,7 @@ fn end_of_number(bytes: &[u8], start: usize) -> usize {
     start + digits.take_while(|byte| byte.is_ascii_hexdigit()).count()
 }
 
-/// Nothing where a pair of digits is none. A last digit alone is passed over.
+/// `None` where a pair contains no digit. A single last digit is skipped.
 fn text(bytes: &[u8], start: usize, end: usize) -> Option<()> {
     let digits = bytes.get(start..end).unwrap_or_default();
     let mut pairs = digits.chunks_exact(2).flatten();

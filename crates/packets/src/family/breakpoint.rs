@@ -88,12 +88,12 @@ impl Field for BreakpointKind {
     }
 }
 
-/// What the target evaluates at a breakpoint, as agent expressions.
+/// The agent expressions that the target evaluates at a breakpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BreakpointOptions {
     /// The breakpoint is reported when one of these is true, or cannot be evaluated. None: always.
     pub conditions: Vec<Vec<u8>>,
-    /// What to do, in order, without reporting (`dprintf` with `set dprintf-style agent`).
+    /// The commands, in order, which run without a report (`dprintf` with `set dprintf-style agent`).
     pub commands: Vec<Vec<u8>>,
     /// Whether the commands go on without GDB (`set disconnected-dprintf`). Meaningless without commands.
     pub persist: bool,
@@ -120,7 +120,7 @@ fn scan_expressions(scanner: &mut Scanner<'_>) -> Result<Vec<Vec<u8>>, Expected>
     Ok(expressions)
 }
 
-/// `length,bytes`, where the bytes are distinguished from what follows by the length alone.
+/// `length,bytes`, where only the length separates the bytes from the rest.
 fn scan_expression(scanner: &mut Scanner<'_>) -> Result<Vec<u8>, Expected> {
     let start = *scanner;
     let length = scanner.hex()?;

@@ -9,7 +9,7 @@ packets! {
     pub enum FeatureRequest {
         /// `qSupported`: what GDB can do.
         Supported {
-            /// GDB's features; none at all from old ones.
+            /// GDB's features; none from old versions.
             features: Option<FeatureList>,
         } = ["qSupported" (":" features)] => { match features {
             Some(features) => format!("offer {} features, ask for the stub's", features.0.len()),
@@ -18,14 +18,14 @@ packets! {
     }
 }
 
-/// What is reported of a feature.
+/// The reported support of a feature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FeatureValue {
     /// `name+`.
     Yes,
     /// `name-`.
     No,
-    /// `name?`: it may be; GDB finds out by trying.
+    /// `name?`: unknown; GDB tries it.
     Maybe,
     /// `name=value`.
     Value(String),
@@ -36,7 +36,7 @@ pub enum FeatureValue {
 pub struct Feature {
     /// Its name.
     pub name: String,
-    /// What is reported of it.
+    /// Its support.
     pub value: FeatureValue,
 }
 
@@ -51,7 +51,7 @@ impl FeatureList {
         self.get(name) == Some(&FeatureValue::Yes)
     }
 
-    /// What is reported of the feature.
+    /// The reported support of the feature.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&FeatureValue> {
         self.0

@@ -47,7 +47,7 @@ packets! {
 
         /// `vFile:pwrite`.
         Write {
-            /// To which.
+            /// The file descriptor.
             descriptor: SignedHex,
             /// From which byte on.
             offset: u64,
@@ -58,7 +58,7 @@ packets! {
 
         /// `vFile:fstat`. The reply's data is a `struct stat` of the protocol's (64 bytes, big-endian).
         DescriptorStatus {
-            /// Of which.
+            /// The file descriptor.
             descriptor: SignedHex,
         } = ["vFile:fstat:" descriptor] => "describe file {descriptor}"
 
@@ -88,7 +88,7 @@ packets! {
     }
 }
 
-/// What came of a request: `F result[,errno][;data]`.
+/// The result of a request: `F result[,errno][;data]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileReply {
     /// The system call's result, or the protocol's error number.

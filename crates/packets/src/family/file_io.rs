@@ -1,7 +1,7 @@
-//! `F`: system calls that the program on the target asks GDB to do (File-I/O Remote Protocol Extension).
+//! `F`: system calls that the target's program requests from GDB (File-I/O Remote Protocol Extension).
 //!
-//! The stub sends the call in place of a stop reply; GDB reads and writes target memory for it, answers with an `F`
-//! request of its own, and the program goes on.
+//! The stub sends the call instead of a stop reply. GDB reads and writes target memory for it and answers with an `F` request, and
+//! the program goes on.
 
 use crate::field::{Field, SignedHex, Word};
 use crate::packets::packets;
@@ -12,7 +12,7 @@ packets! {
     pub enum FileIoRequest {
         /// `F`: the call is done.
         Done {
-            /// What came of it.
+            /// The result.
             answer: FileIoAnswer,
         } = ["F" answer] => { match answer.error {
             Some(error) => format!("the system call failed with error {error}"),
@@ -21,10 +21,10 @@ packets! {
     }
 }
 
-/// What came of a system call.
+/// The result of a system call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileIoAnswer {
-    /// What it returned.
+    /// The return value.
     pub result: SignedHex,
     /// The protocol's error number.
     pub error: Option<u32>,
@@ -73,7 +73,7 @@ impl Field for FileIoAnswer {
     }
 }
 
-/// A system call that the program asks for: a name, and arguments that are numbers or `address/length` of a string.
+/// A requested system call: a name, and arguments that are numbers or `address/length` of a string.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileIoCall {
     /// `open`, `close`, `read`, `write`, `lseek`, `rename`, `unlink`, `stat`, `fstat`, `gettimeofday`, `isatty`, `system`.

@@ -8,8 +8,8 @@ use crate::packets::packets;
 packets! {
     /// Requests about memory.
     pub enum MemoryRequest {
-        /// `m`: read. The reply may have fewer bytes than were asked for, from the start of the range; GDB asks again
-        /// for the rest. While a trace frame is selected it comes from the frame.
+        /// `m`: read. The reply may have fewer bytes than requested, from the start of the range; GDB then requests the rest. While
+        /// a trace frame is selected, the memory is that of the frame.
         Read {
             /// The first byte's address.
             address: Address,
@@ -25,11 +25,11 @@ packets! {
             length: u64,
         } = ["x" address "," length] => "read {length} bytes of memory at {address}, in binary"
 
-        /// `X`: write, binary. GDB first writes no bytes at all, to see whether the packet is known.
+        /// `X`: write, binary. GDB first writes no bytes, to see whether the packet is supported.
         WriteBinary {
             /// The first byte's address.
             address: Address,
-            /// What to write.
+            /// The bytes to write.
             data: CountedBinary,
         } = ["X" address "," data] => { match data.0.len() {
             0 => "ask whether binary writes are supported".to_owned(),
@@ -40,7 +40,7 @@ packets! {
         Write {
             /// The first byte's address.
             address: Address,
-            /// What to write.
+            /// The bytes to write.
             data: CountedHex,
         } = ["M" address "," data] => { format!("write {} bytes of memory at {address}", data.0.len()) }
 
@@ -58,7 +58,7 @@ packets! {
             address: Address,
             /// How many bytes to look through.
             length: u64,
-            /// What to find.
+            /// The bytes to find.
             pattern: Binary,
         } = ["qSearch:memory:" address ";" length ";" pattern]
             => "search {length} bytes at {address} for {pattern}"
@@ -98,7 +98,7 @@ packets! {
         FlashWrite {
             /// The first byte's address.
             address: Address,
-            /// What to write.
+            /// The bytes to write.
             data: Binary,
         } = ["vFlashWrite:" address ":" data] => { format!("write {} bytes of flash memory at {address}", data.0.len()) }
 

@@ -1,4 +1,4 @@
-//! Processes: start, attach, detach, kill, and what the stub says about them.
+//! Processes: start, attach, detach, kill, and queries about them.
 
 use tracewire_model::Address;
 
@@ -9,7 +9,7 @@ use tracewire_model::text::{Expected, Scanner};
 packets! {
     /// Requests about processes.
     pub enum ProcessRequest {
-        /// `?`: why the program stopped; in non-stop mode the first of the stops, and `vStopped` asks for the others.
+        /// `?`: why the program stopped; in non-stop mode the first of the stops, and `vStopped` requests the others.
         WhyStopped = ["?"] => "ask why the program stopped"
 
         /// `vStopped`: the next stop, after a `%Stop` notification; `OK` when there is none.
@@ -41,7 +41,7 @@ packets! {
 
         /// `vAttach`: attach (extended mode).
         Attach {
-            /// To which process.
+            /// The process.
             process: u32,
         } = ["vAttach;" process] => "attach to process {process}"
 
@@ -51,8 +51,7 @@ packets! {
             process: u32,
         } = ["vKill;" process] => "kill process {process}"
 
-        /// `vMustReplyEmpty`: must not be known. Stubs of old answered `OK` to every `v` they did not know, so GDB
-        /// makes sure.
+        /// `vMustReplyEmpty`: must not be supported. Old stubs answered `OK` to every unknown `v` packet, so GDB checks it.
         MustReplyEmpty = ["vMustReplyEmpty"] => "check that unknown packets are answered with nothing"
 
         /// `qAttached`: whether the stub attached to the process, so that GDB detaches from it when it quits.
@@ -92,7 +91,7 @@ fn of(process: Option<u32>) -> String {
     }
 }
 
-/// An address, or nothing at all.
+/// An optional address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MaybeAddress(pub Option<Address>);
 
@@ -147,7 +146,7 @@ impl Field for Arguments {
 /// Where a program was loaded, the reply to `qOffsets`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offsets {
-    /// What is added to addresses of the sections.
+    /// The offset of sections.
     Sections {
         /// Of `.text`.
         text: u64,

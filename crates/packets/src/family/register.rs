@@ -19,7 +19,7 @@ packets! {
             bytes: HexBytes,
         } = ["G" bytes] => "write all registers"
 
-        /// `p`: read one. GDB first asks for one to see whether the packet is known.
+        /// `p`: read one. GDB first requests one to see whether the packet is supported.
         Read {
             /// Which.
             register: RegisterNumber,
@@ -35,8 +35,7 @@ packets! {
     }
 }
 
-/// Bytes of registers, of which some may be unavailable: `xx` on the wire. In a trace frame that is what was not
-/// collected.
+/// Bytes of registers, some of which may be unavailable: `xx` on the wire. In a trace frame these were not collected.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RegisterBytes(pub Vec<Option<u8>>);
 

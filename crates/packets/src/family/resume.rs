@@ -8,8 +8,8 @@ use crate::thread_id::ThreadSelector;
 use tracewire_model::text::{Expected, Scanner};
 
 packets! {
-    /// Requests to let the program run. In all-stop mode the reply comes when it stops; in non-stop mode `OK` comes at
-    /// once and a `%Stop` notification later.
+    /// Requests to resume the program. In all-stop mode the reply comes when it stops; in non-stop mode `OK` comes at once and a
+    /// `%Stop` notification later.
     pub enum ResumeRequest {
         /// `vCont?`: which actions are supported.
         Supported = ["vCont?"] => "ask which ways to resume are supported"
@@ -23,7 +23,7 @@ packets! {
         /// `vCtrlC`: stop the program, in non-stop mode; like byte 3 otherwise.
         Interrupt = ["vCtrlC"] => "interrupt the program"
 
-        /// `c`: let the thread selected with `Hc` run.
+        /// `c`: resume the thread selected with `Hc`.
         ContinueFrom {
             /// Where from; none for where it is.
             address: Option<Address>,
@@ -59,7 +59,7 @@ packets! {
     }
 }
 
-/// What a thread is to do.
+/// How a thread is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResumeKind {
     /// `c`: run.
@@ -84,7 +84,7 @@ pub enum ResumeKind {
 /// One action of `vCont`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResumeAction {
-    /// What to do.
+    /// The kind of the action.
     pub kind: ResumeKind,
     /// Which threads; none for those no other action fits.
     pub threads: Option<ThreadSelector>,

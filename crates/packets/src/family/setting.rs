@@ -22,7 +22,7 @@ packets! {
             signals: Numbers,
         } = ["QPassSignals:" signals] => { format!("deliver {} signals without stopping", signals.list.len()) }
 
-        /// `QProgramSignals`: signals the program may get at all.
+        /// `QProgramSignals`: signals that the program may get.
         ProgramSignals {
             /// GDB's signal numbers.
             signals: Numbers,
@@ -93,7 +93,7 @@ packets! {
 
         /// `Qbtrace-conf`: the size of the branch trace buffer.
         BranchTraceBuffer {
-            /// Of which format, `bts` or `pt`.
+            /// The format, `bts` or `pt`.
             format: Word,
             /// In bytes.
             size: u64,

@@ -1,4 +1,4 @@
-//! Stop replies: why the program, or a thread of it, stands or is gone.
+//! Stop replies: why the program, or a thread of it, has stopped or ended.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use tracewire_model::text::{Expected, Scanner};
 /// A stop reply; also the body of a `%Stop` notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StopReply {
-    /// `S`: a signal, and nothing else is given.
+    /// `S`: only a signal.
     Signal(Signal),
-    /// `T`: a signal, and pairs that tell more, in the order in which they came.
+    /// `T`: a signal, and pairs with details, in the order in which they came.
     Stopped {
         /// The signal; SIGTRAP for breakpoints and the like, 0 when a thread was asked to stop (`vCont;t`).
         signal: Signal,
-        /// What else is given.
+        /// The further fields.
         fields: Vec<StopField>,
     },
     /// `W`: the process has exited.
@@ -43,12 +43,12 @@ pub enum StopReply {
         /// Which thread.
         thread: ThreadSelector,
     },
-    /// `N`: no thread that was resumed is left (`no-resumed`).
+    /// `N`: no resumed thread remains (`no-resumed`).
     NoneResumed,
 }
 
-/// A pair of a `T` reply. GDB 7.9 and older take every name that starts with a hexadecimal digit for a register, and
-/// GDB skips names it does not know.
+/// A pair of a `T` reply. GDB 7.9 and older take every name that starts with a hexadecimal digit for a register, and GDB skips
+/// unknown names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StopField {
     /// A register's contents, so that GDB need not ask.
@@ -77,7 +77,7 @@ pub enum StopField {
     Fork(ThreadSelector),
     /// `vfork`: the new process and its thread.
     Vfork(ThreadSelector),
-    /// `vforkdone`: the child of a vfork has let go of its parent's memory.
+    /// `vforkdone`: the child of a vfork has released its parent's memory.
     VforkDone,
     /// `exec`: the new program's file name.
     Exec(HexBytes),
@@ -195,7 +195,7 @@ fn process(scanner: &mut Scanner<'_>) -> Result<Option<u32>, Expected> {
     Field::scan(scanner).map(Some)
 }
 
-/// Two digits at least without a process, as clients without `multiprocess` want it, and gdbserver writes it.
+/// At least two digits without a process, as clients without `multiprocess` expect, and gdbserver writes it.
 fn print_end(letter: u8, number: u32, process: Option<u32>, out: &mut Vec<u8>) {
     out.push(letter);
     hex::put_padded(
@@ -214,7 +214,7 @@ impl StopField {
         let start = *scanner;
         let name = scanner.until(|byte| matches!(byte, b':' | b';'));
         scanner.literal(":")?;
-        // What is documented to be empty is skipped, as GDB does "in case we ever decide to make use of it".
+        // A value that is documented as empty is skipped, as GDB does "in case we ever decide to make use of it".
         let mut marker = |field: Self| {
             scanner.until(|byte| byte == b';');
             field

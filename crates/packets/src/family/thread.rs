@@ -37,13 +37,13 @@ packets! {
         /// `qsThreadInfo`: the next part of it.
         MoreThreads = ["qsThreadInfo"] => "list more threads"
 
-        /// `qThreadExtraInfo`: what a user may like to see of a thread.
+        /// `qThreadExtraInfo`: a description of a thread for the user.
         Describe {
             /// Which.
             thread: ThreadSelector,
         } = ["qThreadExtraInfo," thread] => "describe {thread}"
 
-        /// `qL`: a part of the list of threads, from before `qfThreadInfo`; GDB 13 still asks so where that is unknown.
+        /// `qL`: a part of the list of threads, from before `qfThreadInfo`; GDB 13 still uses it if that is not supported.
         OldList {
             /// Whether it is the first part.
             first: bool,

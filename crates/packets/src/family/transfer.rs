@@ -9,9 +9,9 @@ use tracewire_model::text::{Expected, Scanner};
 packets! {
     /// Requests about objects of the target.
     pub enum TransferRequest {
-        /// `qXfer:object:read:annex:offset,length`. The reply says whether it is the end.
+        /// `qXfer:object:read:annex:offset,length`. The reply shows whether it is the end.
         Transfer {
-            /// What of which object.
+            /// The window and its object.
             window: Transfer,
         } = ["qXfer:" window] => { window.explain() }
     }
@@ -20,7 +20,7 @@ packets! {
 /// A window of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transfer {
-    /// What is read or written.
+    /// The object that is read or written.
     pub object: Object,
     /// Which part of it: a file name, a process number, or nothing, as the object has it.
     pub annex: String,
@@ -30,7 +30,7 @@ pub struct Transfer {
     pub operation: Operation,
 }
 
-/// What is done with a window.
+/// The operation on a window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Read so many bytes, or fewer.
@@ -104,11 +104,11 @@ objects! {
     OsData = "osdata",
     /// The signal's details of the selected thread; can be written.
     SignalInfo = "siginfo",
-    /// What a static tracepoint's marker gave, in the selected trace frame (`$_sdata`).
+    /// The data of a static tracepoint's probe, in the selected trace frame (`$_sdata`).
     StaticTraceData = "statictrace",
     /// Threads, with names and cpus.
     Threads = "threads",
-    /// What the selected trace frame holds.
+    /// The contents of the selected trace frame.
     TraceframeInfo = "traceframe-info",
     /// Unwind information (OpenVMS); the annex is the pc.
     UnwindInformation = "uib",
@@ -210,7 +210,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The window of an object that a read asks for, cut so that the reply fits a packet of `room` bytes.
+    /// The window of an object for a read, cut so that the reply fits a packet of `room` bytes.
     #[must_use]
     pub fn window(object: &[u8], offset: u64, length: u64, room: usize) -> Self {
         let from = |place: u64| {

@@ -2,18 +2,18 @@
 
 use super::{ACK, Decoder, Encoder, Event, INTERRUPT, NAK, Side, Unreadable};
 
-/// What arrived.
+/// A received packet or event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Received<'a> {
-    /// A packet, acknowledged already where that is due.
+    /// A packet, already acknowledged if needed.
     Packet(&'a [u8]),
     /// A notification.
     Notification(&'a [u8]),
-    /// The client wants the program to stop.
+    /// The client requests an interrupt.
     Interrupt,
     /// A packet that was not understood as such; it was acknowledged, and should be answered with an error.
     Unreadable(Unreadable),
-    /// The other side asked for the last packet once too often; the connection is of no use.
+    /// The other side requested the last packet too often; the connection is unusable.
     Lost,
 }
 
@@ -61,14 +61,13 @@ impl Connection {
         }
     }
 
-    /// No acknowledgements from now on: both sides agreed by `QStartNoAckMode` and its `OK`. Those that still
-    /// arrive are ignored.
+    /// No acknowledgements from now on: both sides agreed by `QStartNoAckMode` and its `OK`. Later ones are ignored.
     pub fn stop_acknowledging(&mut self) {
         self.acknowledging = false;
         self.unacknowledged.clear();
     }
 
-    /// Takes bytes from the front of the input up to the next thing that matters; none when the input ran out.
+    /// Consumes input up to the next packet or event; `None` when the input is used up.
     pub fn receive(&mut self, input: &mut &[u8]) -> Option<Received<'_>> {
         loop {
             match self.decoder.decode(input)? {
@@ -76,7 +75,7 @@ impl Connection {
                     self.acknowledge(ACK);
                     return Some(Received::Packet(self.decoder.payload()));
                 }
-                // Nobody would send it again, so it is taken as it is, as gdbserver does.
+                // It would not be sent again, so it is accepted, as by gdbserver.
                 Event::Damaged { .. } if !self.acknowledging => {
                     return Some(Received::Packet(self.decoder.payload()));
                 }
@@ -131,7 +130,7 @@ impl Connection {
         self.output.push(INTERRUPT);
     }
 
-    /// What is to be written to the transport.
+    /// The bytes to write to the transport.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         &self.output

@@ -3,7 +3,7 @@
 use super::Side;
 use tracewire_model::hex;
 
-/// What the decoder found.
+/// The result of decoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A packet with a good checksum; [`Decoder::payload`] has it.
@@ -17,15 +17,15 @@ pub enum Event {
         /// The checksum that was sent; none when it was not two hexadecimal digits.
         sent: Option<u8>,
     },
-    /// A packet longer than the limit, or one with a run that cannot be expanded, has gone by; its payload is lost.
+    /// A packet longer than the limit, or one with a run that cannot be expanded; its payload is lost.
     Unreadable(Unreadable),
     /// `+`: the other side has the last packet.
     Ack,
-    /// `-`: the other side wants the last packet again.
+    /// `-`: the other side requests the last packet again.
     Nak,
     /// Byte 3, outside a packet: stop the program.
     Interrupt,
-    /// So many bytes that belong to nothing were skipped.
+    /// This many bytes outside of packets were skipped.
     Garbage(usize),
 }
 
@@ -67,7 +67,7 @@ pub struct Decoder {
     sum: u8,
 }
 
-/// The longest run one byte can ask for, and what is added to a count to make it printable.
+/// The longest run of one byte, and the bias that makes a count printable.
 const RUN_BIAS: u8 = 29;
 
 impl Decoder {
@@ -147,7 +147,7 @@ impl Decoder {
                     *input = rest;
                     self.run(byte);
                 }
-                // What is no digit belongs to what comes next.
+                // A byte that is no digit belongs to the next packet.
                 State::Checksum { .. } if hex::digit(byte) > 15 => {
                     self.state = State::Outside { garbage: 0 };
                     return Some(self.finish(None));
@@ -165,7 +165,7 @@ impl Decoder {
                 }
             }
         }
-        // What is left of the input is garbage at most: say so at once, so that a log has its order.
+        // The rest of the input is at most garbage: reported at once, so that a log has the right order.
         if let State::Outside {
             garbage: garbage @ 1..,
         } = self.state
@@ -246,7 +246,7 @@ impl Decoder {
                 computed: self.sum,
                 sent,
             },
-            // Nobody may ask for it again.
+            // It will not be sent again.
             (false, true) => Event::Garbage(self.payload.len()),
         }
     }

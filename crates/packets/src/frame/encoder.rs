@@ -30,7 +30,7 @@ impl Encoder {
         Self { runs: false }
     }
 
-    /// Sends runs of a byte by their length, as a server may. GDB expands them whatever was agreed on.
+    /// Sends runs of a byte by their length, as a server may. GDB expands them in any mode.
     #[must_use]
     pub const fn with_runs() -> Self {
         Self { runs: true }
@@ -64,9 +64,9 @@ impl Encoder {
     }
 }
 
-/// The most repeats one count can tell: `~` is the last printable character.
+/// The longest repeat count: `~` is the last printable character.
 const MOST_REPEATS: usize = 97;
-/// The fewest repeats that a count can tell: ` ` is the first printable character.
+/// The shortest repeat count: ` ` is the first printable character.
 const FEWEST_REPEATS: usize = 3;
 
 fn encode_runs(payload: &[u8], out: &mut Vec<u8>) {
@@ -86,8 +86,8 @@ fn encode_runs(payload: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The most repeats, up to so many, that a count can tell: none under three, and none whose count would be `#`, `$`,
-/// `+` or `-`, which framing needs (gdbserver leaves out the last two as well, for the sake of old stubs).
+/// The longest valid repeat count up to this many. It is 0 under three. Counts that are written as `#`, `$`, `+` or `-` are
+/// skipped, because framing uses these (gdbserver leaves out the last two only because of old stubs).
 fn countable(repeats: usize) -> usize {
     match repeats {
         0..FEWEST_REPEATS => 0,

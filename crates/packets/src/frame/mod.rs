@@ -8,7 +8,7 @@ pub use connection::{Connection, Received};
 pub use decoder::{Decoder, Event, Unreadable};
 pub use encoder::{ACK, Encoder, INTERRUPT, NAK};
 
-/// Which end of the line this is: what it may receive differs.
+/// The side of the connection, which decides what it may receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The debugger, GDB. Receives replies, which may be run-length encoded, and notifications.

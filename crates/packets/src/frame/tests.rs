@@ -124,7 +124,7 @@ fn without_acknowledgements_nothing_is_acknowledged() {
 }
 
 proptest! {
-    /// What one side sends the other receives, however the bytes are cut, runs of any length included.
+    /// One side receives what the other sends, however the bytes are cut, with runs of any length.
     #[test]
     fn packets_arrive_as_they_were_sent(
         payloads_sent in proptest::collection::vec(
@@ -159,7 +159,7 @@ proptest! {
         }
     }
 
-    /// Escapes stand for themselves, and a prefix that fits does fit.
+    /// Escaped data is restored, and a prefix that fits does fit.
     #[test]
     fn escapes_read_back(data in proptest::collection::vec(any::<u8>(), 0..200), room in 0..100usize) {
         let mut escaped = Vec::new();

@@ -6,7 +6,7 @@ use crate::field::Field;
 use tracewire_model::hex;
 use tracewire_model::text::{Expected, Scanner};
 
-/// What an `E` reply says.
+/// The contents of an `E` reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// `Enn`: a number without meaning to anyone.
@@ -16,8 +16,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A failure with a text. What framing could not carry is replaced, but for the `$` of a name (`$foo`), which is left
-    /// out.
+    /// A failure with a text. Characters that framing uses are replaced, except for the `$` of a name (`$foo`), which is left out.
     #[must_use]
     pub fn text(text: &str) -> Self {
         let mut safe = String::with_capacity(text.len());
@@ -33,7 +32,7 @@ impl Failure {
         Self::Text(safe.into_bytes())
     }
 
-    /// Exactly two digits, or a text: anything else that starts with `E` is no failure (GDB's own test).
+    /// Exactly two digits, or a text: other replies that start with `E` are no failures (GDB's own test).
     pub(super) fn is(text: &[u8]) -> bool {
         match text {
             [b'E', b'.', ..] => true,

@@ -2,7 +2,7 @@
 
 macro_rules! reply_kinds {
     ($( $(#[$meta:meta])* $kind:ident = $name:literal, )*) => {
-        /// Which kind of reply answers a request. Nothing, `E`, and in most places `OK`, may come whatever the kind.
+        /// The kind of reply to a request. An empty reply, `E`, and in most places `OK`, are possible for all kinds.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum ReplyKind {
             $( $(#[$meta])* $kind, )*
@@ -80,6 +80,6 @@ reply_kinds! {
     TraceBuffer = "reply to qTBuffer",
     /// A number.
     Length = "reply to qTMinFTPILen",
-    /// What is not known.
+    /// An unknown kind.
     Anything = "reply",
 }

@@ -5,10 +5,10 @@ use crate::family::stop::StopReply;
 use crate::field::Field;
 use tracewire_model::text::Scanner;
 
-/// A notification: what a server sends without being asked, in non-stop mode.
+/// A notification: a message of the server without a request, in non-stop mode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notification {
-    /// `Stop`: a thread has stopped; `vStopped` asks for more.
+    /// `Stop`: a thread has stopped; `vStopped` requests more.
     Stop(StopReply),
     /// One that GDB 13 does not have.
     Other(Vec<u8>),

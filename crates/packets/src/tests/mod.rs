@@ -9,7 +9,7 @@ use tracewire_model::text::Scanner;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// Every request that can be made is read back as it was made, whatever is in it.
+    /// Every request is parsed as it was printed, with any contents.
     #[test]
     fn every_request_reads_back(request in Request::strategy()) {
         let bytes = request.to_bytes();
@@ -34,7 +34,7 @@ proptest! {
         prop_assert_eq!(Notification::parse(&bytes), Ok(notification));
     }
 
-    /// Nothing a peer can send makes a parser panic, and what is understood is understood again once printed.
+    /// No input makes a parser panic, and a parsed packet is parsed again after it is printed.
     #[test]
     fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         check_request(&bytes)?;
@@ -88,7 +88,7 @@ fn no_packet_hides_behind_a_shorter_one() {
     for (place, prefix) in prefixes.iter().enumerate() {
         for (before, shorter) in prefixes[..place].iter().enumerate() {
             let both = [shorter, prefix];
-            // A packet that is its letters and nothing more takes no other one's.
+            // A packet of only letters matches no other packet.
             let exact = Request::parse(format!("{shorter}\u{1}").as_bytes())
                 .is_ok_and(|request| matches!(request, Request::Unknown(_)));
             assert!(

@@ -48,7 +48,7 @@ pub(crate) fn print_record(record: &DefinitionRecord, out: &mut Vec<u8>) {
     print_actions(actions, out);
 }
 
-/// What follows the letter, the number and the address.
+/// Prints the part after the letter, the number and the address.
 fn print_content(record: &DefinitionRecord, out: &mut Vec<u8>) {
     let text = record.to_string();
     let content = text.splitn(3, ':').nth(2).unwrap_or_default();
@@ -267,7 +267,7 @@ pub struct SourceString {
     pub address: Address,
     /// Which string.
     pub kind: SourceKind,
-    /// Where in the whole string these bytes stand.
+    /// The offset of these bytes in the whole string.
     pub start: u64,
     /// The length of the whole string, in bytes.
     pub total: u64,

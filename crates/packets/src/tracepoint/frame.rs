@@ -9,7 +9,7 @@ use tracewire_model::text::{Expected, Scanner};
 /// Which frame to select. All but [`Self::Number`] start after the selected frame, or at the first one when none is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameSelection {
-    /// No frame: back to the program. GDB writes it as the frame numbered ffffffff, and -1 stands for it too.
+    /// No frame: back to the program. GDB writes it as the frame numbered ffffffff, and -1 is accepted too.
     None,
     /// The frame with this number.
     Number(FrameNumber),
@@ -17,8 +17,7 @@ pub enum FrameSelection {
     Pc(Address),
     /// `tdp`: the next frame of this tracepoint.
     Tracepoint(TracepointNumber),
-    /// `range`: the next frame whose pc is within these addresses. GDB's `tfind range` means both to be within,
-    /// whatever the manual says of it.
+    /// `range`: the next frame whose pc is within these addresses. GDB's `tfind range` includes both ends, contrary to the manual.
     Within {
         /// The lowest.
         start: Address,
@@ -99,13 +98,13 @@ impl FrameSelection {
     }
 }
 
-/// The reply to `QTFrame`: `FfTt`, or `F-1` when there is no such frame. A selection of none is answered `OK` by
-/// gdbserver, and `F-1` does as well.
+/// The reply to `QTFrame`: `FfTt`, or `F-1` when there is no such frame. gdbserver answers `OK` to a selection of none, and `F-1`
+/// works as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SelectedFrame {
-    /// Which frame is selected; none when there is no such frame, and the selection stays as it was.
+    /// The selected frame; `None` when there is no such frame, and the selection is unchanged.
     pub frame: Option<FrameNumber>,
-    /// Whose hit it is.
+    /// The tracepoint of the hit.
     pub tracepoint: Option<TracepointNumber>,
 }
 

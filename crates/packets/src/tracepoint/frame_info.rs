@@ -1,10 +1,10 @@
-//! What a trace frame holds, as the object `traceframe-info` gives it in XML.
+//! The contents of a trace frame, as the XML object `traceframe-info`.
 
 use std::fmt::Write;
 
 use tracewire_model::{Address, VariableNumber};
 
-/// What a trace frame holds, in the order of its blocks. Registers are not given; GDB reads them with `g`.
+/// The contents of a trace frame, in the order of its blocks. Registers are not listed; GDB reads them with `g`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FrameInfo(pub Vec<FramePart>);
 
@@ -32,15 +32,15 @@ pub enum FrameInfoError {
     /// An element is not where it may be, or none that is known.
     #[error("traceframe-info: expected <{expected}> in place of <{found}>")]
     Element {
-        /// What should be there.
+        /// The expected element.
         expected: &'static str,
-        /// What is there.
+        /// The text that was found.
         found: String,
     },
     /// An attribute is missing or no number.
     #[error("traceframe-info: expected a number in the attribute `{attribute}` of <{element}>")]
     Attribute {
-        /// Of which element.
+        /// The element.
         element: &'static str,
         /// Which.
         attribute: &'static str,

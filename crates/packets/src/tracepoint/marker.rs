@@ -12,7 +12,7 @@ pub struct Marker {
     pub address: Address,
     /// Its name, what `strace -m` takes.
     pub id: HexBytes,
-    /// What else is known of it, such as its arguments.
+    /// Further information, such as its arguments.
     pub extra: HexBytes,
 }
 

@@ -29,7 +29,7 @@ packets! {
 
         /// `QTDP:-`: actions of the tracepoint that the last `QTDP` announced more for.
         Actions {
-            /// For which tracepoint, and what.
+            /// The tracepoint, and its actions.
             actions: ActionPacket,
         } = ["QTDP:-" actions] => { actions.explain() }
 
@@ -39,7 +39,7 @@ packets! {
             definition: Definition,
         } = ["QTDP:" definition] => { definition.explain() }
 
-        /// `QTDPsrc`: a string of the user's that belongs to a tracepoint, or a part of one.
+        /// `QTDPsrc`: a source string of a tracepoint, or a part of one.
         Source {
             /// The string.
             source: SourceString,
@@ -108,7 +108,7 @@ packets! {
 
         /// `QTNotes`: the user's name and notes.
         Notes {
-            /// What is given; what is not given stays.
+            /// The given notes; others are unchanged.
             notes: Notes,
         } = ["QTNotes:" notes] => { notes.explain() }
 
@@ -169,7 +169,7 @@ packets! {
         Buffer {
             /// From which byte on.
             offset: u64,
-            /// How many at most; GDB asks for 2000.
+            /// The most bytes; GDB requests 2000.
             length: u64,
         } = ["qTBuffer:" offset "," length] => "read {length} bytes of the trace buffer from {offset}"
 
@@ -184,7 +184,7 @@ packets! {
 
         /// `E`, from GDB: the instruction cannot be moved.
         RelocationFailed {
-            /// What GDB says; it always says `E01`, and shows its reason to its user.
+            /// GDB's failure; it always sends `E01`, and shows its reason to its user.
             failure: Failure,
         } = ["E" failure] => "the instruction cannot be moved: {failure}"
     }

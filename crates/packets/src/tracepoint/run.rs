@@ -7,7 +7,7 @@ use tracewire_model::text::{Expected, Scanner};
 /// The size of the trace buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferSize {
-    /// `-1`: whatever the target likes.
+    /// `-1`: the target's choice.
     Default,
     /// So many bytes.
     Bytes(u64),
@@ -41,7 +41,7 @@ impl BufferSize {
 /// The user's name and notes: `type:text;` each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Notes {
-    /// `user`: who runs the trace.
+    /// `user`: the user of the run.
     pub user: Option<HexBytes>,
     /// `notes`: about the run.
     pub notes: Option<HexBytes>,

@@ -1,4 +1,4 @@
-//! What is to be traced.
+//! Definitions.
 
 use tracewire_model::{
     Action, Address, RegisterMask, RegisterNumber, SourceKind, TracepointKind, VariableDefinition,
@@ -217,7 +217,7 @@ fn read_only_memory() {
 
 #[test]
 fn move_an_instruction() {
-    // The stub's question stands in place of the reply to a definition or a start.
+    // The stub's question replaces the reply to a definition or a start.
     for to in ["QTDP:2:0000555555555158:E:0:0:F5", "QTStart"] {
         let (from, to_address) = (Address(0x401000), Address(0x7fff_0000));
         reply(

@@ -1,4 +1,4 @@
-//! What a run left, and what the target has.
+//! The results of a run, and the target's state.
 
 use tracewire_model::{
     Action, Address, DefinitionContent, DefinitionRecord, FrameNumber, SourceKind, TracepointKind,

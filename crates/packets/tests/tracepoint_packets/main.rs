@@ -31,7 +31,7 @@ fn reply(to: &str, text: &str, expected: Reply) {
     assert_eq!(String::from_utf8_lossy(&expected.to_bytes()), text);
 }
 
-/// What every tracepoint packet may be answered with.
+/// The replies that are possible for every tracepoint packet.
 fn done_unsupported_or_failed(to: &str) {
     reply(to, "OK", Reply::Ok);
     reply(to, "", Reply::Unsupported);
@@ -43,7 +43,7 @@ fn done_unsupported_or_failed(to: &str) {
     );
 }
 
-/// The request is told to be malformed, at this byte.
+/// Asserts that the request is malformed at this byte.
 fn malformed(text: &str, packet: &str, column: usize) {
     let error = Request::parse(text.as_bytes()).unwrap_err();
     assert_eq!((error.packet, error.column), (packet, column), "{error}");

@@ -43,7 +43,7 @@ impl Buffer {
         Ok(Self::File(SpoolStore::new(spool, Some(size))))
     }
 
-    /// Writes the description of the growing file again. Where there is no room for it, the first one stays until the end.
+    /// Updates the description of the growing file. If there is no space for it, the first one stays until the end.
     pub fn describe(&mut self, description: &Description) -> Result<(), WriteError> {
         match self {
             Self::File(store) => store.spool().describe(description).map(drop),

@@ -143,7 +143,7 @@ pub struct RegisterBlock {
     known: Vec<bool>,
     /// A bit for each register that is not known.
     unknown: Vec<u64>,
-    /// Whether it is that of this stop.
+    /// Whether it was read at this stop.
     is_read: bool,
 }
 
@@ -209,7 +209,7 @@ impl<'g> GuestCpu<'g> {
                 return true;
             }
             Source::Qemu(handle) => {
-                // SAFETY: the value was made in a callback that reads registers, and is used in it alone.
+                // SAFETY: the value was made in a callback that reads registers, and is used only in it.
                 let read = unsafe { self.api.read_register(handle) };
                 if read.len() == size {
                     bytes.extend_from_slice(read);
@@ -242,7 +242,7 @@ impl StoppedThread for GuestCpu<'_> {
         match source {
             Source::Instruction => Some(self.address),
             Source::Qemu(handle) => {
-                // SAFETY: the value was made in a callback that reads registers, and is used in it alone.
+                // SAFETY: the value was made in a callback that reads registers, and is used only in it.
                 let bytes = unsafe { self.api.read_register(handle) };
                 let is_whole = bytes.len() == described.size() as usize;
                 is_whole
@@ -289,7 +289,7 @@ impl StoppedThread for GuestCpu<'_> {
     fn read_memory(&mut self, pieces: &mut [MemoryRead]) {
         for piece in pieces {
             let address = self.sites.in_guest(piece.address.0);
-            // SAFETY: the value was made in a callback of the cpu, and is used in it alone.
+            // SAFETY: the value was made in a callback of the cpu, and is used only in it.
             piece.filled = unsafe { self.api.read_memory(address, &mut piece.bytes) };
         }
     }

@@ -27,7 +27,7 @@ static TRACING: OnceLock<Mutex<Tracing>> = OnceLock::new();
 /// Whether the run has ended, so that callbacks of translated code return at once.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// How often the end of QEMU asks for the run that a cpu has, and how long it waits each time.
+/// How often the end of QEMU tries to take the run from a cpu, and how long it waits each time.
 const ASKED: u32 = 2000;
 const WAIT: Duration = Duration::from_millis(1);
 
@@ -111,7 +111,7 @@ extern "C" fn on_execution(cpu: c_uint, place: *mut c_void) {
     if let Some(finished) = tracing.finish(None) {
         report(&finished);
         if !tracing.keeps_running() {
-            // SAFETY: QEMU ends as it does when a user asks for it.
+            // SAFETY: QEMU ends as after a user's request.
             unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
         }
     }

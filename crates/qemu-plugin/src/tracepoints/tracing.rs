@@ -57,7 +57,7 @@ pub enum BeginError {
     Start(#[from] StartError),
 }
 
-/// A place in the guest's code by its number, which QEMU hands to the callback.
+/// A place in the guest's code by its number, which QEMU passes to the callback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(pub usize);
 
@@ -72,8 +72,8 @@ struct Instruction {
 #[derive(Debug)]
 struct Moving(Experiment<Buffer>);
 
-// SAFETY: an experiment shares nothing with others but variables that pads have, and this one has no pads: its target has none. It is
-// used behind a lock.
+// SAFETY: an experiment shares only the variables that pads have, and this one has no pads, since its target has none. It is used
+// behind a lock.
 unsafe impl Send for Moving {}
 
 /// The run.
@@ -90,7 +90,7 @@ pub struct Tracing {
     threads: CpuThreads,
     instructions: Vec<Instruction>,
     places: HashMap<u64, Place>,
-    /// What has QEMU call at each instruction of a cpu that steps; none where no tracepoint steps.
+    /// The switch for QEMU's callback at each instruction of a cpu that steps; `None` if no tracepoint steps.
     steps: Option<Switch>,
     /// Which cpus step.
     stepping: Vec<bool>,
@@ -104,7 +104,7 @@ pub struct Tracing {
     keep_running: bool,
 }
 
-/// What the file says beside its frames.
+/// The contents of the file besides its frames.
 #[derive(Debug)]
 struct FileParts {
     layout: RegisterLayout,
@@ -120,7 +120,7 @@ pub struct Finished {
     pub out: PathBuf,
     /// How many frames it has.
     pub frames: u64,
-    /// What could not be read.
+    /// The data that could not be read.
     pub missing: Vec<(TracepointNumber, Missing)>,
     /// Why it could not be written.
     pub fault: Option<String>,
@@ -218,7 +218,7 @@ impl Tracing {
         &self.api
     }
 
-    /// Whether the guest goes on when the run has ended.
+    /// Whether the guest runs on when the run has ended.
     pub fn keeps_running(&self) -> bool {
         self.keep_running
     }
@@ -255,7 +255,7 @@ impl Tracing {
         }
     }
 
-    /// A cpu is about to execute an instruction. Returns whether the run goes on.
+    /// A cpu is about to execute an instruction. Returns whether the run continues.
     ///
     /// # Safety
     /// The caller is in the callback of the cpu, which reads registers.
@@ -282,7 +282,7 @@ impl Tracing {
             address,
             time: self.time,
         };
-        // SAFETY: the caller is in the callback, and the value is used here alone.
+        // SAFETY: the caller is in the callback, and the value is used only here.
         let mut thread = unsafe {
             GuestCpu::of_callback(
                 &mut self.api,
@@ -307,7 +307,7 @@ impl Tracing {
         }
         if self.counts && self.time.saturating_sub(self.described) >= DESCRIBED_AFTER {
             self.described = self.time;
-            // Where the disk is full, the counts of before stay until the end.
+            // If the disk is full, the previous counts stay until the end.
             let _ = self.file.describe(experiment);
         }
         if outcome.step != steps {
@@ -319,7 +319,7 @@ impl Tracing {
         !outcome.run_ended
     }
 
-    /// Ends the run, with these words where it goes on, and finishes the file. None where that was done before.
+    /// Ends the run, with this note if it is still on, and finishes the file. `None` if that was already done.
     pub fn finish(&mut self, words: Option<&str>) -> Option<Finished> {
         let Moving(mut experiment) = self.experiment.take()?;
         let now = self.time.max(self.sites.now());
@@ -385,7 +385,7 @@ fn check_conditions(
 }
 
 impl FileParts {
-    /// Describes the growing file, in the words of one that is left behind.
+    /// Updates the description of the growing file, as it should be if it stays unfinished.
     fn describe(&self, experiment: &mut Experiment<Buffer>) -> Result<(), BeginError> {
         let description = self.description_of(experiment, |status| {
             status.running = false;

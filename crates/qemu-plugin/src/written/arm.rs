@@ -18,10 +18,10 @@ fn list(names: &mut Names, registers: u32) {
     }
 }
 
-/// What coprocessor instructions, floating point and vectors write.
+/// The registers that coprocessor instructions, floating point and vectors write.
 fn coprocessor(names: &mut Names, word: u32) {
     let number = word >> 12 & 15;
-    // Operations on one register, and vldr: a single one's number has its lowest bit elsewhere.
+    // Operations on one register, and vldr: the number of a single-precision one has its lowest bit in another place.
     let is_single = word & 0x0f00_0e10 == 0x0e00_0a00 || word & 0x0f30_0e00 == 0x0d10_0a00;
     if is_single {
         names.numbered("d", [number >> 1, number, number + 16]);
@@ -33,8 +33,8 @@ fn coprocessor(names: &mut Names, word: u32) {
     names.add("fpscr").add("cpsr");
 }
 
-/// An instruction of four bytes. The code of a T32 instruction says itself that it is longer than two bytes, which few codes
-/// of A32 do; for those, the registers of both.
+/// An instruction of four bytes. The code of a T32 instruction shows that it is longer than two bytes, which is true of few codes
+/// of A32; for those, the registers of both.
 pub(super) fn written(first: u16, second: u16) -> Written {
     let a32 = a32(u32::from(second) << 16 | u32::from(first));
     if first >> 11 < 0b11101 {

@@ -1,4 +1,4 @@
-//! MIPS, with instructions of 32 bits. Those of MIPS16 and microMIPS are not told from them by their codes: a machine that
+//! MIPS, with instructions of 32 bits. Their codes do not distinguish them from those of MIPS16 and microMIPS: a machine that
 //! executes one of 16 bits has all its registers compared.
 
 use super::{Names, Written};
@@ -15,7 +15,7 @@ pub(super) fn written(word: u32) -> Written {
             }
             names.numbered("r", [rd]).add("hi").add("lo");
         }
-        // Branches, of which some call; jal.
+        // Branches, some of which call; jal.
         0x01 | 0x03 => _ = names.numbered("r", [31]),
         0x02 | 0x04..=0x07 | 0x14..=0x17 => {}
         // Stores, cache, prefetches.

@@ -1,8 +1,8 @@
 //! Which registers an instruction can write, by its code.
 //!
-//! A register costs about 20 ns to read, and a machine has up to a hundred; an instruction writes one or two. Each machine's
-//! file says for a code which registers are compared after it. It may name too many, never too few: what it does not know
-//! is [`Written::All`].
+//! A register costs about 20 ns to read, and a machine has up to a hundred; an instruction writes one or two. Each machine's file
+//! maps a code to the registers that are compared after it. These may be too many, but never too few: for an unknown code it is
+//! [`Written::All`].
 
 mod aarch64;
 mod arm;
@@ -61,7 +61,7 @@ pub fn written(architecture: Architecture, code: &[u8]) -> Written {
             tracewire_model::ByteOrder::Big => u32::from_be_bytes(bytes),
         })
     };
-    // Instructions of these are little-endian whatever data is.
+    // Instructions of these are little-endian for both data orders.
     let halves = || -> Option<(u16, Option<u16>)> {
         match code {
             [a, b] => Some((u16::from_le_bytes([*a, *b]), None)),

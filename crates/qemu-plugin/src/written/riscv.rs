@@ -24,7 +24,7 @@ fn float(names: &mut Names, number: u32) {
     names.add(FLOATS[number as usize & 31]);
 }
 
-/// What floating point operations and writes to its csrs change.
+/// The registers that floating point operations and writes to its csrs change.
 fn flags(names: &mut Names) {
     names.add("fflags").add("frm").add("fcsr");
 }

@@ -1,5 +1,5 @@
-//! x86, by its decoder. QEMU does not say in which mode an instruction was translated: the registers of each mode that gives the
-//! code this length.
+//! x86, by its decoder. QEMU does not report the mode in which an instruction was translated: the registers of each mode in which
+//! the code has this length.
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register,
@@ -88,7 +88,7 @@ fn is_of_system(instruction: &Instruction) -> bool {
 fn add(names: &mut Names, register: Register) -> bool {
     let text = format!("{:?}", register.full_register()).to_ascii_lowercase();
     if register.is_gpr() {
-        // The registers of 32 bits have names of their own on the smaller machine.
+        // The registers of 32 bits have other names on the smaller machine.
         names.add(&text);
         if let Some(rest) = text.strip_prefix('r') {
             names.add(&format!("e{rest}"));

@@ -1,4 +1,4 @@
-//! Charts: SVG for the marks, which is as wide as the page, and HTML around it for the words, whose size stays.
+//! Charts: SVG for the marks, which is as wide as the page, and HTML around it for the text, whose size is fixed.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ mod steps;
 
 pub use steps::{Point, steps};
 
-/// How high the drawing area of a chart is, in its own units.
+/// The height of a chart's drawing area, in its own units.
 const HEIGHT: f64 = 100.0;
 
 /// How much of its place a bar takes.
@@ -18,7 +18,7 @@ const FILLED: f64 = 0.88;
 /// A word under the drawing area: where, from 0 to 1, and what.
 type Tick = (f64, String);
 
-/// The words of an axis. Those at its ends stay inside it.
+/// The labels of an axis. Those at its ends are aligned to stay inside it.
 fn axis(ticks: &[Tick]) -> Markup {
     html! {
         div.axis aria-hidden="true" {
@@ -29,7 +29,7 @@ fn axis(ticks: &[Tick]) -> Markup {
     }
 }
 
-/// A drawing area with the number that its height stands for.
+/// A drawing area with the number at its full height.
 fn plot(label: &str, width: f64, most: &str, marks: &Markup, ticks: &[Tick]) -> Markup {
     html! {
         div.chart {
@@ -43,7 +43,7 @@ fn plot(label: &str, width: f64, most: &str, marks: &Markup, ticks: &[Tick]) -> 
     }
 }
 
-/// Bars side by side: the height of each, and what it says when it is pointed at.
+/// Bars side by side: the height and the tooltip of each.
 fn bars(bars: &[(u64, String)]) -> Markup {
     let most = bars
         .iter()
@@ -66,7 +66,7 @@ fn bars(bars: &[(u64, String)]) -> Markup {
 /// A histogram. `number` writes the numbers of the axis.
 pub fn histogram(histogram: &Histogram, label: &str, number: &dyn Fn(f64) -> String) -> Markup {
     let bins = &histogram.bins;
-    // Integers with a bar each have their names under the bars.
+    // Integers with a bar each have labels under the bars.
     let is_each = histogram.scale == Scale::Linear
         && bins
             .iter()

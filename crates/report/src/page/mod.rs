@@ -12,7 +12,7 @@ pub(crate) mod run;
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 
-/// What a browser may do with the page: nothing outside it, whatever is in its data.
+/// The page's content security policy: it loads nothing, for any data.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The parts of a page, each with a heading.
@@ -98,7 +98,7 @@ pub(crate) fn tiles(tiles: &[(&str, String)]) -> Markup {
     }
 }
 
-/// A table that is scrolled by itself where it is wider than the page.
+/// A table that scrolls separately if it is wider than the page.
 pub(crate) fn scrolled(label: &str, table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
 }

@@ -44,7 +44,7 @@ pub(crate) fn write(run: &Run, out: &mut impl Write) -> io::Result<()> {
 
 fn summary(run: &Run) -> Markup {
     let mut all = Vec::new();
-    // What is counted alone has no frames.
+    // A tracepoint that only counts has no frames.
     if run.hits > 0 || run.aggregates.is_empty() {
         all.push(("Hits", grouped(run.hits)));
     }

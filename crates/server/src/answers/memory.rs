@@ -11,7 +11,7 @@ pub(super) fn answer(of: &mut dyn Debuggee, request: &MemoryRequest) -> Reply {
     match request {
         MemoryRequest::Read { address, length } => {
             match read(of, *address, *length, PACKET_SIZE / 2) {
-                // An empty reply, even to a read of nothing, would say that there is no such packet.
+                // An empty reply, even to a read of no bytes, would mean that the packet is not supported.
                 bytes if bytes.is_empty() => FAILED,
                 bytes => Reply::Memory(bytes),
             }
@@ -51,7 +51,7 @@ fn read(of: &mut dyn Debuggee, address: Address, length: u64, most: usize) -> Ve
 fn write(of: &mut dyn Debuggee, address: Address, bytes: &[u8]) -> Reply {
     match of.writable() {
         Err(refusal) => Reply::Error(Failure::text(refusal)),
-        // GDB asks so whether the packet is known.
+        // GDB checks in this way whether the packet is supported.
         Ok(_) if bytes.is_empty() => Reply::Ok,
         Ok(writable) => done(writable.write_memory(address, bytes)),
     }

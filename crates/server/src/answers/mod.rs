@@ -1,8 +1,8 @@
-//! The answers that all sessions give alike.
+//! The answers that are the same in all sessions.
 //!
-//! A session is a [`Debuggee`]: what is particular to it, with registers, memory and threads in a form of their own.
-//! [`respond`] makes replies of that. So these packets are answered in one place, whatever the session is with. What not every
-//! session has is a method that says so by default, or an extension trait ([`Writable`]).
+//! A session is a [`Debuggee`] with registers, memory and threads in its own form. [`respond`] makes replies of them,
+//! so these packets are answered in one place. What only some sessions have is a method with a default, or an extension
+//! trait ([`Writable`]).
 
 mod memory;
 mod objects;
@@ -29,24 +29,24 @@ pub(crate) use threads::{ThreadEntry, named};
 /// Why nothing is written while a trace frame is selected.
 pub(crate) const FRAME_IS_FIXED: &str = "A trace frame cannot be written to";
 
-/// What a session is with.
+/// The program or trace of a session.
 pub(crate) trait Debuggee {
-    /// All registers of the selected frame or thread; none where there is no thread.
+    /// All registers of the selected frame or thread; `None` if there is no thread.
     fn registers(&mut self) -> Option<RegisterBytes>;
 
-    /// Where a register is among them.
+    /// The place of a register among them.
     fn register_place(&self, number: RegisterNumber) -> Option<Range<usize>>;
 
     /// Memory of the selected frame or the program, up to the first byte that is not known.
     fn memory(&mut self, address: Address, length: usize) -> Vec<u8>;
 
-    /// The means to change registers and memory.
+    /// Access for changing registers and memory.
     ///
     /// # Errors
-    /// Why nothing can be changed now, in words for the user.
+    /// Why nothing can be changed now, as a message for the user.
     fn writable(&mut self) -> Result<&mut dyn Writable, &'static str>;
 
-    /// The description of the registers; none where there is no program.
+    /// The description of the registers; `None` if there is no program.
     fn target_xml(&self) -> Option<Cow<'_, str>>;
 
     /// The threads there are now.
@@ -66,18 +66,18 @@ pub(crate) trait Debuggee {
         self.is_alive(thread)
     }
 
-    /// Selects the threads that go on when no `vCont` says so; whether there are such threads.
+    /// Selects the threads that run when no `vCont` selects them. Returns whether there are such threads.
     fn select_to_resume(&mut self, thread: &ThreadSelector) -> bool {
         self.select(thread)
     }
 
-    /// What a user may like to see of a thread.
+    /// Extra information about a thread for the user.
     fn describe_thread(&self, thread: &ThreadSelector) -> Option<String> {
         _ = thread;
         None
     }
 
-    /// The threads with names and cpus; none where the session has no such table.
+    /// The threads with names and cpus; `None` if the session has no such table.
     fn thread_table(&mut self) -> Option<Vec<ThreadEntry>> {
         None
     }
@@ -118,7 +118,7 @@ pub(crate) trait Writable {
     fn write_memory(&mut self, address: Address, bytes: &[u8]) -> bool;
 }
 
-/// A process that was attached to, and that stays whatever the client does.
+/// A process that was attached to, and that the client cannot end.
 pub(crate) trait Attached {
     /// Why the program is stopped.
     fn stop(&self) -> StopReply;
@@ -133,7 +133,7 @@ pub(crate) trait Attached {
     }
 }
 
-/// Answers what all sessions answer alike; other requests are not known.
+/// Answers the requests that are the same in all sessions; others are not supported.
 pub(crate) fn respond(of: &mut dyn Debuggee, request: &Request) -> Answer {
     match request {
         Request::Memory(request) => memory::answer(of, request).into(),
@@ -149,10 +149,10 @@ pub(crate) fn respond(of: &mut dyn Debuggee, request: &Request) -> Answer {
 /// Answers for a process that was attached to.
 pub(crate) fn attached(of: &mut dyn Attached, request: &ProcessRequest) -> Answer {
     match request {
-        // `target extended-remote` finds what there is, and a client that has given a token attaches to it.
+        // `target extended-remote` finds the existing process, and a client that has sent a token attaches to it.
         ProcessRequest::WhyStopped | ProcessRequest::Attach { .. } => Reply::Stop(of.stop()).into(),
         ProcessRequest::ExtendedMode | ProcessRequest::Symbol { .. } => Reply::Ok.into(),
-        // GDB detaches when it quits from what was attached to, and does not ask whether to kill it.
+        // When GDB quits, it detaches from an attached process, and does not ask whether to kill it.
         ProcessRequest::Attached { .. } => Reply::Attached(true).into(),
         ProcessRequest::Detach { .. } => {
             of.detach();
@@ -170,5 +170,5 @@ pub(crate) fn done(done: bool) -> Reply {
     if done { Reply::Ok } else { FAILED }
 }
 
-/// An error without words.
+/// An error without a text.
 pub(crate) const FAILED: Reply = Reply::Error(Failure::Number(1));

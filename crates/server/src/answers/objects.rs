@@ -8,7 +8,7 @@ use tracewire_tracefile::{Block, Frame};
 use super::{Debuggee, FAILED, threads};
 use crate::session::PACKET_SIZE;
 
-/// What a session has of an object.
+/// A session's copy of an object.
 pub(crate) enum Object {
     /// It has no such objects.
     Unknown,
@@ -66,7 +66,7 @@ fn of_frame<T>(of: &mut dyn Debuggee, see: impl Fn(&Frame<'_>) -> T) -> Result<T
     seen.ok_or_else(|| Reply::Error(Failure::text("No trace frame is selected")))
 }
 
-/// What a frame holds.
+/// The contents of a frame, for `traceframe-info`.
 fn info(frame: &Frame<'_>) -> FrameInfo {
     let parts = frame.blocks().filter_map(|block| match block {
         Block::Memory { address, bytes } => Some(FramePart::Memory {
@@ -81,7 +81,7 @@ fn info(frame: &Frame<'_>) -> FrameInfo {
     FrameInfo(parts.collect())
 }
 
-/// What a static tracepoint collected in a frame; nothing in the frame of another one.
+/// The data that a static tracepoint collected in a frame; empty in the frame of another one.
 fn static_data(frame: &Frame<'_>) -> Vec<u8> {
     let mut blocks = frame.blocks();
     let data = blocks.find_map(|block| match block {
@@ -91,7 +91,7 @@ fn static_data(frame: &Frame<'_>) -> Vec<u8> {
     data.unwrap_or_default()
 }
 
-/// A text as it may stand in an attribute.
+/// Escapes a text for an attribute.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in text.chars() {

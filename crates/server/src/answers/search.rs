@@ -3,13 +3,13 @@
 use tracewire_model::Address;
 use tracewire_packets::{Failure, Reply};
 
-/// How much is read at once, in bytes.
+/// How many bytes are read at a time.
 const PIECE: u64 = 1 << 16;
-/// The most memory that is looked through, in bytes: the program stands all the while.
+/// The most memory that is searched, in bytes: the program is stopped meanwhile.
 const MOST: u64 = 16 << 30;
 
-/// The checksum that `compare-sections` asks for: CRC-32 with the polynomial 0x04c11db7, the most significant bit first,
-/// begun with all ones and not inverted at the end.
+/// The checksum for `compare-sections`: CRC-32 with the polynomial 0x04c11db7, the most significant bit first,
+/// initialized with all ones and not inverted at the end.
 pub(super) fn checksum(
     address: Address,
     length: u64,
@@ -54,7 +54,7 @@ fn table() -> [u32; 256] {
     table
 }
 
-/// Where a pattern is first found in a range.
+/// The first place of a pattern in a range.
 pub(super) fn search(
     address: Address,
     length: u64,
@@ -68,7 +68,7 @@ pub(super) fn search(
     if needed == 0 || needed > length {
         return Reply::Found(None);
     }
-    // Pieces overlap by what a match may miss at the end of one.
+    // Pieces overlap, so that a match across the end of one is found.
     let mut start = 0;
     while start + needed <= length {
         let wanted = (length - start).min(PIECE + needed - 1);

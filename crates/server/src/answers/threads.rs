@@ -10,7 +10,7 @@ use super::{Debuggee, FAILED, done, escaped};
 
 /// A row of the table of threads.
 pub(crate) struct ThreadEntry {
-    /// Where the client tells several processes apart.
+    /// The process, if the client supports several.
     pub(crate) process: Option<u32>,
     pub(crate) thread: ThreadId,
     /// The cpu that it ran on last.
@@ -18,7 +18,7 @@ pub(crate) struct ThreadEntry {
     pub(crate) name: String,
 }
 
-/// The one thread that is meant; none where any is, or all are.
+/// The thread of a selector; `None` if it means any, or all.
 pub(crate) const fn named(selector: &ThreadSelector) -> Option<ThreadId> {
     match selector.thread {
         Which::One(thread) => Some(ThreadId(thread)),

@@ -1,7 +1,7 @@
 //! Breakpoints and watchpoints: what the client inserts, with what the target evaluates there.
 //!
-//! A breakpoint with conditions stops the program when one of them is true, or cannot be evaluated: GDB looks for itself
-//! then. One with commands does not stop it: the commands run, and the program goes on (`dprintf` with
+//! A breakpoint with conditions stops the program when one of them is true or cannot be evaluated; GDB then evaluates
+//! it itself. One with commands does not stop it: the commands run, and the program goes on (`dprintf` with
 //! `set dprintf-style agent`).
 
 use std::collections::BTreeMap;
@@ -20,11 +20,11 @@ use super::buffer::Buffer;
 use super::debuggee::read;
 use crate::answers::done;
 
-/// The breakpoints, with what is evaluated there.
+/// The breakpoints, with their conditions and commands.
 #[derive(Debug, Default)]
 pub(super) struct Breakpoints {
     list: BTreeMap<Address, Vec<Breakpoint>>,
-    /// Where the words of commands go.
+    /// The output of commands.
     words: Words,
 }
 
@@ -105,7 +105,7 @@ impl Breakpoints {
                         process.remove_watch(watch, *address, *length);
                         true
                     }
-                    // What has been unmapped with it is gone, and the user is to know.
+                    // A breakpoint that was unmapped with its memory is removed, and the user is notified.
                     Ok(None) => {
                         process.remove_stop(*address).is_ok() && is_mapped(process, *address)
                     }
@@ -134,7 +134,7 @@ impl Breakpoints {
             .any(|breakpoint| breakpoint.persist && !breakpoint.commands.is_empty())
     }
 
-    /// A process is gone, or has become another program.
+    /// A process has ended, or has become another program.
     pub(super) fn forget(&mut self, process: u32) {
         self.list.retain(|_, list| {
             list.retain(|breakpoint| breakpoint.process.0 != process);
@@ -142,7 +142,7 @@ impl Breakpoints {
         });
     }
 
-    /// The breakpoints that a thread has come to: those of its own process, where several have some there.
+    /// The breakpoints that a thread has hit: those of its process, if several processes have some there.
     fn at(&self, address: Address, thread: ThreadId) -> impl Iterator<Item = &Breakpoint> {
         let list = self
             .list
@@ -173,19 +173,19 @@ fn process_of(thread: ThreadId) -> Option<ThreadId> {
     line.trim().parse().ok().map(ThreadId)
 }
 
-/// What the machine is to look out for; none for a breakpoint in memory.
+/// The kind of watch in the debug registers; `None` for a breakpoint in memory.
 fn by_machine(kind: BreakpointKind) -> Result<Option<Watch>, Reply> {
     match kind {
         BreakpointKind::Software => Ok(None),
         BreakpointKind::Hardware => Ok(Some(Watch::Execution)),
         BreakpointKind::WriteWatchpoint => Ok(Some(Watch::Write)),
         BreakpointKind::AccessWatchpoint => Ok(Some(Watch::Access)),
-        // x86 has none: GDB then takes one that also sees writes.
+        // x86 has none: GDB then uses one that also triggers on writes.
         BreakpointKind::ReadWatchpoint => Err(Reply::Unsupported),
     }
 }
 
-/// Where the words of commands go.
+/// The output of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Words {
     /// Our standard output, as gdbserver's.
@@ -197,7 +197,7 @@ pub(super) enum Words {
 
 impl Words {
     fn print(self, text: &[u8]) {
-        // There is nobody to tell of an error.
+        // An error could not be reported to anyone.
         let _ = match self {
             Self::Output => {
                 let mut stream = std::io::stdout().lock();
@@ -245,7 +245,7 @@ impl HitHandler for Handler<'_> {
             *stops |= breakpoint.commands.is_empty();
             for command in &breakpoint.commands {
                 let done = self.experiment.evaluate(command, thread, &mut words);
-                // The user finds out why the command does nothing.
+                // If the command fails, the program stops, so that the user notices.
                 *stops |= done.is_err();
             }
             if !words.is_empty() {

@@ -1,9 +1,9 @@
-//! A client, which may want the program stopped while it runs.
+//! A client, which may interrupt the program while it runs.
 //!
-//! As long as nothing runs, the client's packets are read where they are answered. While something runs, a thread of their
-//! own watches for what the client sends and keeps it for later; an interrupt among it, or the client's going away, breaks
-//! the wait for the program. A packet that passed from thread to thread would take GDB half as long again, and it sends
-//! hundreds of thousands of them to save a trace.
+//! While nothing runs, packets are read by the thread that answers them. While something runs, a second thread reads
+//! the client's input and keeps it for later. An interrupt in it, or the end of the connection, ends the wait for the
+//! program. Passing each packet between threads would take GDB half as long again, and GDB sends hundreds of thousands
+//! of them to save a trace.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ use crate::transport::Transport;
 
 /// The most bytes of a read.
 const READ: usize = 0x10000;
-/// How much is kept for later. A client that sends more is not read until it has been looked at.
+/// How much input is kept for later. If a client sends more, it is read only after that was processed.
 const KEPT: usize = 16 * READ;
 
-/// The byte that asks for the program to be stopped, outside of packets.
+/// The byte that requests an interrupt, outside of packets.
 const INTERRUPT: u8 = 3;
 
-/// What a client has sent, and what of it breaks a wait for the program.
+/// The client's input, and whether it ends a wait for the program.
 #[derive(Debug, Default)]
 pub(super) struct Attention {
     state: Mutex<State>,
@@ -30,24 +30,24 @@ pub(super) struct Attention {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whatever the client sends breaks the wait.
+    /// Any input ends the wait.
     everything: bool,
     /// Something runs, and an interrupt breaks the wait.
     running: bool,
-    /// The client has asked for the program to be stopped.
+    /// The client has requested an interrupt.
     stop: bool,
-    /// It has asked for that, and the program stopped for another reason, which it did not know of yet.
+    /// It has requested one, and the program stopped for another reason that the client did not know yet.
     owed: bool,
-    /// That has been put off once.
+    /// It was postponed once.
     put_off: bool,
-    /// What has been read and not been looked at, from `start` on.
+    /// The input that was read and not processed, from `start` on.
     input: Vec<u8>,
     start: usize,
     /// Whether the input ends within a packet.
     in_packet: bool,
     /// How the connection has ended.
     end: Option<Result<(), io::ErrorKind>>,
-    /// Nobody looks at what the client sends any more.
+    /// No thread reads the client's input any more.
     closed: bool,
 }
 
@@ -61,7 +61,7 @@ impl State {
         self.input.get(self.start..).unwrap_or_default()
     }
 
-    /// Takes note of a read; whether there is an interrupt in it.
+    /// Adds the result of a read. Returns whether there is an interrupt in it.
     fn add(&mut self, read: io::Result<usize>, buffer: &[u8]) -> bool {
         match read {
             Ok(0) => self.end = Some(Ok(())),
@@ -82,7 +82,7 @@ impl State {
         false
     }
 
-    /// Takes the interrupts out of what has been read.
+    /// Removes the interrupts from the input.
     fn drop_interrupts(&mut self) {
         let mut in_packet = false;
         let rest = self.input.split_off(self.start.min(self.input.len()));
@@ -92,8 +92,8 @@ impl State {
         }));
     }
 
-    /// Hands out what has been read, up to the end of its first packet: what comes behind is looked at with the program
-    /// as that packet leaves it.
+    /// Returns the input up to the end of its first packet. The rest is examined after that packet is answered, with
+    /// the program's new state.
     fn take(&mut self, bytes: &mut [u8]) -> usize {
         let rest = self.rest();
         let packet = rest
@@ -126,7 +126,7 @@ fn interrupts(bytes: &[u8], mut in_packet: bool) -> (bool, bool) {
 
 impl Attention {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds it panics, and if it did, what it left would be good.
+        // The lock's holders do not panic, and the state would be valid if one did.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,13 +136,13 @@ impl Attention {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether whatever the client sends breaks a wait for the program from now on.
+    /// Sets whether any input of the client ends a wait for the program from now on.
     pub(super) fn want_everything(&self, wanted: bool) {
         self.state().everything = wanted;
         self.changed.notify_all();
     }
 
-    /// Whether the client wants the program stopped; the wish is granted by this.
+    /// Whether the client has requested an interrupt; clears the request.
     pub(super) fn stop_is_wanted(&self) -> bool {
         let mut state = self.state();
         let wanted = std::mem::take(&mut state.stop);
@@ -154,8 +154,8 @@ impl Attention {
         wanted
     }
 
-    /// Whether the connection has ended without an interrupt before its end. What was sent before is then dropped: it
-    /// was meant for a program that is stopped.
+    /// Whether the connection has ended without an interrupt before its end. Earlier input is then dropped: it was meant for a
+    /// program that is stopped.
     pub(super) fn is_lost(&self) -> bool {
         let mut state = self.state();
         let lost = state.end.is_some() && !state.stop;
@@ -166,12 +166,12 @@ impl Attention {
         lost
     }
 
-    /// The client has asked for the program to be stopped when it did not run: the next run is.
+    /// The client has requested an interrupt while nothing ran: the next run is interrupted.
     pub(super) fn owe_stop(&self) {
         self.state().owed = true;
     }
 
-    /// Whether a run that ends by itself need not be stopped. A stop that is owed is put off once.
+    /// Whether a run that ends by itself need not be interrupted. A postponed interrupt is skipped once.
     pub(super) fn puts_off_stop(&self) -> bool {
         let mut state = self.state();
         let owed = state.owed;
@@ -182,7 +182,7 @@ impl Attention {
     pub(super) fn while_running(self: &Arc<Self>, interrupter: &Interrupter) -> Running {
         let mut state = self.state();
         state.running = true;
-        // An interrupt may have come with the packet that lets the program run.
+        // An interrupt may have come with the packet that resumes the program.
         let (interrupted, in_packet) = interrupts(state.rest(), false);
         state.in_packet = in_packet;
         state.stop = interrupted || state.owed;
@@ -215,10 +215,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Starts to watch a client. Its interrupts, and its going away, end a run of the program.
+    /// Starts to watch a client. An interrupt, or the end of the connection, ends a run of the program.
     ///
     /// # Errors
-    /// When the connection cannot be shared with another thread, or there is no thread to be had.
+    /// When the connection cannot be shared with another thread, or no thread can be created.
     pub(super) fn new(
         transport: Transport,
         said: &[u8],
@@ -239,7 +239,7 @@ impl Client {
         let thread = std::thread::Builder::new()
             .name("client".to_owned())
             .spawn(move || watch(&mut shared, &watched, &interrupter))?;
-        // A wait for standard input cannot be broken off.
+        // A wait for standard input cannot be interrupted.
         let watcher = (!matches!(transport, Transport::Stdio)).then_some(thread);
         Ok(Self {
             attention,
@@ -249,15 +249,14 @@ impl Client {
         })
     }
 
-    /// Whether something can be read without waiting for it; also when there is nothing that the client could be told
-    /// meanwhile.
+    /// Whether something can be read without waiting; also when the client could not be notified of anything meanwhile.
     pub(super) fn has_sent(&mut self) -> bool {
         let state = self.attention.state();
         !state.everything || !state.rest().is_empty() || state.end.is_some()
     }
 }
 
-/// Reads what the client sends while something runs, until the client is gone, or nobody wants to know any more.
+/// Reads the client's input while something runs, until the client has gone or the watch ends.
 fn watch(transport: &mut Transport, attention: &Attention, interrupter: &Interrupter) {
     let mut buffer = vec![0; READ];
     loop {
@@ -272,7 +271,7 @@ fn watch(transport: &mut Transport, attention: &Attention, interrupter: &Interru
         if state.closed || state.end.is_some() {
             return;
         }
-        // Nobody else reads now.
+        // No other thread reads now.
         if !state.is_watched() || !failed && !matches!(transport.wait_readable(false), Ok(true)) {
             continue;
         }
@@ -297,7 +296,7 @@ impl Read for Client {
                 let count = state.take(bytes);
                 drop(state);
                 if full {
-                    // The watching thread may wait for room.
+                    // The watching thread may wait for space.
                     self.attention.changed.notify_all();
                 }
                 return Ok(count);
@@ -327,14 +326,14 @@ impl Write for Client {
     }
 }
 
-/// The other thread ends too, so that nothing of this client interrupts what is run for the next.
+/// The other thread ends too, so that this client cannot interrupt the next client's run.
 impl Drop for Client {
     fn drop(&mut self) {
         self.attention.state().closed = true;
         self.attention.changed.notify_all();
         self.transport.close();
         if let Some(watcher) = self.watcher.take() {
-            // It does not panic, and if it did, it would be gone.
+            // It does not panic, and if it did, it would have ended.
             let _ = watcher.join();
         }
     }

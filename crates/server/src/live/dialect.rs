@@ -1,4 +1,4 @@
-//! What the client can take, and what it is not to get.
+//! The features that the client supports, and the packets that are disabled.
 
 use tracewire_model::ThreadId;
 use tracewire_packets::family::features::FeatureList;
@@ -9,7 +9,7 @@ use tracewire_packets::{Request, Signal, ThreadSelector, Which};
 
 use crate::trace::{announce_frames, announce_runs};
 
-/// Packets that are not understood, to see what a debugger does then (`--disable-packet`).
+/// Packets that are treated as unknown, to test a debugger (`--disable-packet`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DisabledPackets {
     /// `vCont`.
@@ -22,7 +22,7 @@ pub struct DisabledPackets {
     pub thread_list: bool,
     /// `T` stop replies, with `S` in their place.
     pub stop_fields: bool,
-    /// `qRelocInsn`, which we send: no instruction is given to the client to be copied.
+    /// `qRelocInsn`, which we send: the client copies no instructions.
     pub relocation: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Dialect {
     client: Client,
 }
 
-/// What the client can take.
+/// The client's features.
 #[derive(Clone, Copy, Debug, Default)]
 struct Client {
     multiprocess: bool,
@@ -45,7 +45,7 @@ struct Client {
     relocates: bool,
 }
 
-/// What a session announces, whatever the client.
+/// The features that a session announces to any client.
 pub(super) fn announced() -> FeatureList {
     let mut features = FeatureList::default();
     for feature in [
@@ -98,7 +98,7 @@ impl Dialect {
         self.client = Client::default();
     }
 
-    /// The client says what it can take.
+    /// Stores the features that the client announces.
     pub(super) fn learn(&mut self, features: &FeatureList) {
         self.client = Client {
             multiprocess: features.supports("multiprocess"),
@@ -124,7 +124,7 @@ impl Dialect {
         }
     }
 
-    /// A process, where the client tells several apart.
+    /// A process, if the client supports several.
     pub(super) fn process(&self, process: u32) -> Option<u32> {
         self.client.multiprocess.then_some(process)
     }
@@ -146,7 +146,7 @@ impl Dialect {
         }
     }
 
-    /// Whether the client can be told that nothing runs.
+    /// Whether the client supports the report that nothing runs.
     pub(super) const fn reports_none_resumed(&self) -> bool {
         self.client.none_resumed
     }

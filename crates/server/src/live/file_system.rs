@@ -1,4 +1,4 @@
-//! Whose files a name means, and what may be written.
+//! The file system that names refer to, and the files that may be written.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,25 +10,25 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
 
-/// The file system that names mean (`vFile:setfs`), and the folder in which files may be written.
+/// The file system that names refer to (`vFile:setfs`), and the directory in which files may be written.
 #[derive(Debug, Default)]
 pub(super) struct FileSystem {
-    /// The root of another process's, where it differs from ours.
+    /// The root of another process, if it differs from ours.
     root: Option<OwnedFd>,
     writable: Option<PathBuf>,
 }
 
 impl FileSystem {
-    /// Ours; nothing may be written but below a folder.
+    /// Our file system; writes are allowed only below the directory.
     pub(super) fn new(writable: Option<&Path>) -> Self {
         Self {
             root: None,
-            // Where it leads to, once for all: what becomes of the name later is of no importance.
+            // Resolved once: a later change of the name has no effect.
             writable: writable.and_then(|folder| folder.canonicalize().ok()),
         }
     }
 
-    /// From now on names mean the files that a process sees; ours for 0.
+    /// Makes names refer to the files that a process sees; ours for 0.
     pub(super) fn select(&mut self, process: u32) -> io::Result<()> {
         self.root = None;
         if process == 0 {
@@ -64,12 +64,12 @@ impl FileSystem {
         }
     }
 
-    /// Opens a file to be read. A pipe is not waited for.
+    /// Opens a file for reading, without waiting for the writer of a pipe.
     pub(super) fn open(&self, name: &[u8]) -> io::Result<File> {
         self.open_with(name, OFlag::O_NONBLOCK).map(File::from)
     }
 
-    /// What a name means, to be looked at alone; the link itself, if it is to be.
+    /// Opens a name for reading its metadata; the link itself if `link` is set.
     pub(super) fn look_at(&self, name: &[u8], link: bool) -> io::Result<File> {
         let follow = if link {
             OFlag::O_NOFOLLOW

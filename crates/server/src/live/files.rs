@@ -1,5 +1,5 @@
-//! Files of this machine, for GDB (`vFile`): the program, its libraries, what `/proc` has of it; and files that it
-//! writes, where the server was given a folder for them.
+//! Files of this machine, for GDB (`vFile`): the program, its libraries, its files in `/proc`; and files that GDB writes, if the
+//! server has a directory for them.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -18,7 +18,7 @@ use crate::session::PACKET_SIZE;
 /// How many files a client may have open.
 const MOST_OPEN: usize = 64;
 
-/// What a file is to be opened for, by the protocol's flags.
+/// The protocol's flags for opening a file.
 mod open_flags {
     pub(super) const WRITE: u32 = 0x1;
     pub(super) const READ_WRITE: u32 = 0x2;
@@ -36,7 +36,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// None open, and nothing to be written but below a folder.
+    /// No open files, and no writes except below a directory.
     pub(super) fn new(writable: Option<&Path>) -> Self {
         Self {
             system: FileSystem::new(writable),
@@ -90,7 +90,7 @@ impl Files {
 
     fn open(&mut self, HexBytes(name): &HexBytes, flags: u32, mode: u32) -> io::Result<u64> {
         use open_flags as flag;
-        /// Whatever asks for more than to read.
+        /// The flags that need more than read access.
         const WRITES: u32 =
             flag::WRITE | flag::READ_WRITE | flag::APPEND | flag::CREATE | flag::TRUNCATE;
         if self.open.len() >= MOST_OPEN {
@@ -100,7 +100,7 @@ impl Files {
         let file = if asks(WRITES) {
             let create = asks(flag::CREATE);
             let both = asks(flag::READ_WRITE);
-            // A link in the folder may lead out of it.
+            // A link in the directory may lead out of it.
             let mut extra = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
             extra.set(OFlag::O_APPEND, asks(flag::APPEND));
             extra.set(OFlag::O_CREAT, create);
@@ -115,7 +115,7 @@ impl Files {
         } else {
             self.system.open(name)?
         };
-        // Numbers of their own: those below are nobody's business.
+        // Separate numbers: those below 3 are the standard streams.
         let descriptor = (3..)
             .find(|number| !self.open.contains_key(number))
             .unwrap_or(3);
@@ -143,7 +143,7 @@ impl Files {
         let mut bytes = vec![0; length];
         let count = self.file(descriptor)?.read_at(&mut bytes, offset)?;
         bytes.truncate(count);
-        // What comes before the data: `F`, a number, `;`.
+        // The part before the data: `F`, a number, `;`.
         let fits = tracewire_packets::escaped_prefix(&bytes, PACKET_SIZE - 16);
         bytes.truncate(fits);
         Ok(bytes)

@@ -11,12 +11,12 @@ use tracewire_target_linux::{Process, Reports, Tracees};
 #[derive(Debug)]
 pub(super) struct Inferiors {
     pub(super) tracees: Tracees,
-    /// The processes that the client knows, each with whether it was attached to.
+    /// The processes that the client knows, and whether each was attached to.
     known: BTreeMap<u32, bool>,
     registers: X86Registers,
-    /// Whose registers and memory are meant (`Hg`): a process and a thread of it.
+    /// The process and thread whose registers and memory are used (`Hg`).
     selected: Option<(u32, ThreadId)>,
-    /// Who goes on when no `vCont` says so (`Hc`).
+    /// The threads that run when no `vCont` selects them (`Hc`).
     pub(super) resumed: ThreadSelector,
     /// The process that the tracepoints are in.
     traced: Option<u32>,
@@ -25,19 +25,19 @@ pub(super) struct Inferiors {
     wishes: Wishes,
 }
 
-/// What the client wants of every process.
+/// The client's settings for every process.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
-    /// Signals that it is not told of.
+    /// Signals that are not reported to it.
     pub(super) passed: Option<Vec<i32>>,
-    /// Signals that the program is to have at all.
+    /// Signals that the program may get.
     pub(super) wanted: Option<Vec<i32>>,
     pub(super) reports: Reports,
 }
 
 impl Wishes {
     fn apply(&self, process: &mut Process) {
-        // Until the client says otherwise, every signal is reported to it.
+        // Until the client sets them, every signal is reported to it.
         process.pass_signals(self.passed.iter().flatten().copied());
         if let Some(wanted) = &self.wanted {
             process.program_signals(wanted.iter().copied());
@@ -60,12 +60,12 @@ impl Inferiors {
         }
     }
 
-    /// The registers that every process is asked for.
+    /// The registers that are read of every process.
     pub(super) const fn registers(&self) -> X86Registers {
         self.registers
     }
 
-    /// Takes a stopped process, and selects it.
+    /// Adds a stopped process, and selects it.
     pub(super) fn add(&mut self, mut process: Process, attached: bool) {
         process.set_registers(self.registers);
         self.wishes.apply(&mut process);
@@ -81,13 +81,13 @@ impl Inferiors {
         self.latest = Some(id.0);
     }
 
-    /// A child that its parent has told of is one of them from now on.
+    /// Adds a child that its parent has reported.
     pub(super) fn adopt(&mut self, child: ThreadId, parent: u32) {
         let attached = self.known.get(&parent).copied().unwrap_or(false);
         self.known.insert(child.0, attached);
     }
 
-    /// Forgets a process. What is given has no other process's threads in it any more.
+    /// Removes a process. The returned value contains no thread of another process.
     pub(super) fn remove(&mut self, process: u32) -> Option<Process> {
         self.known.remove(&process);
         self.traced.take_if(|traced| *traced == process);
@@ -121,7 +121,7 @@ impl Inferiors {
         self.of(self.current()?)
     }
 
-    /// As [`process`](Self::process), to be changed.
+    /// As [`process`](Self::process), mutable.
     pub(super) fn process_mut(&mut self) -> Option<&mut Process> {
         let current = self.current()?;
         self.of_mut(current)
@@ -135,7 +135,7 @@ impl Inferiors {
         self.tracees.get_mut(ThreadId(process))
     }
 
-    /// The process that tracepoints are in, or would be put into.
+    /// The process with tracepoints, or the one that would get them.
     pub(super) fn traced(&self) -> Option<u32> {
         self.traced
             .filter(|process| self.known.contains_key(process))
@@ -147,8 +147,8 @@ impl Inferiors {
         self.of_mut(traced)
     }
 
-    /// Whether the process is the one that an interrupt is for: what the user has started or attached to last, as for
-    /// gdbserver.
+    /// Whether the process is the one that an interrupt is for: the one that the user has started or attached to last,
+    /// as for gdbserver.
     pub(super) fn is_interrupted_first(&self, process: u32) -> bool {
         self.latest
             .is_none_or(|latest| latest == process || !self.known.contains_key(&latest))
@@ -159,8 +159,8 @@ impl Inferiors {
         self.traced = self.current();
     }
 
-    /// The threads that are alive, each with its process. Those of a child that the client is yet to be told of are not
-    /// among them.
+    /// The threads that are alive, each with its process. Those of a child that has not been reported to the client are
+    /// left out.
     pub(super) fn threads(&self) -> Vec<(u32, ThreadId)> {
         self.tracees
             .threads()
@@ -169,7 +169,7 @@ impl Inferiors {
             .collect()
     }
 
-    /// The children of a process that the client is yet to be told of.
+    /// The children of a process that have not been reported to the client.
     pub(super) fn untold_children(&self, process: u32) -> Vec<u32> {
         let children = self.of(process).into_iter().flat_map(Process::new_children);
         children.map(|child| child.0).collect()
@@ -211,7 +211,7 @@ impl Inferiors {
         found.is_some()
     }
 
-    /// Changes what the client wants of every process.
+    /// Changes the client's settings for every process.
     pub(super) fn set(&mut self, change: impl FnOnce(&mut Wishes)) {
         change(&mut self.wishes);
         for process in self.tracees.iter_mut() {
@@ -219,7 +219,7 @@ impl Inferiors {
         }
     }
 
-    /// A client begins: it has selected nothing yet.
+    /// Begins a client's session: nothing is selected yet.
     pub(super) fn begin_session(&mut self) {
         self.tracees.forget_interruption();
         self.selected = None;

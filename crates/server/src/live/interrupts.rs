@@ -1,7 +1,7 @@
-//! Interrupts: what of them can wait, and of which thread they are told.
+//! Interrupts: which can wait, and which thread they are reported for.
 //!
-//! gdbserver sends the program a signal. Here everything is brought to a stand and the client told of the signal that it
-//! knows, so that none is left over in a program that is let go at the same moment.
+//! gdbserver sends the program a signal. Here everything is stopped and the client gets the signal that it knows, so
+//! that no signal remains in a program that is detached at the same moment.
 
 use std::cmp::Reverse;
 
@@ -16,8 +16,8 @@ use super::run::News;
 use super::stops::ThreadStop;
 
 impl LiveProgram {
-    /// Whether all that is let go is one thread for one instruction, which ends by itself, in another process than the
-    /// one that an interrupt is for. So GDB steps past a breakpoint, and lets all go after that.
+    /// Whether the only thing that was resumed is one step of one thread in another process than the one that an
+    /// interrupt is for; it ends by itself. GDB steps past a breakpoint in this way, and resumes everything after that.
     pub(super) fn is_step_of_another(
         &mut self,
         what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
@@ -34,7 +34,7 @@ impl LiveProgram {
             && self.may_call_system(process, thread) == Some(false)
     }
 
-    /// Whether the instruction that a thread is at is a system call, as far as its first bytes say.
+    /// Whether the instruction that a thread is at may be a system call, by its first bytes.
     fn may_call_system(&mut self, process: u32, thread: ThreadId) -> Option<bool> {
         const CALLS: [[u8; 2]; 3] = [[0x0f, 0x05], [0x0f, 0x34], [0xcd, 0x80]];
         let process = self.inferiors.of_mut(process)?;
@@ -53,8 +53,8 @@ impl LiveProgram {
         )
     }
 
-    /// The client's interrupt, as it is reported to the client. GDB's user thinks of it as the first thread's; but one that
-    /// the client has not let go cannot be said to have stopped.
+    /// The client's interrupt, as it is reported to the client. GDB's user expects it in the first thread, but a thread
+    /// that the client has not resumed cannot be reported as stopped.
     pub(super) fn interruption(
         &mut self,
         what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,

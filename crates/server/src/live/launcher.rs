@@ -1,4 +1,4 @@
-//! Starting programs and attaching to them, at the client's word or the user's.
+//! Starting programs and attaching to them, at the request of the client or the user.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ fn text(HexBytes(bytes): &HexBytes) -> OsString {
     OsStr::from_bytes(bytes).to_owned()
 }
 
-/// A folder's path, with a `~` or `~user` in front of it written out, as a shell would.
+/// A directory's path, with a `~` or `~user` at its start expanded, as in a shell.
 fn expanded(path: &OsStr) -> PathBuf {
     let bytes = path.as_bytes();
     let length = bytes
@@ -59,11 +59,11 @@ pub(super) struct Launcher {
     launch: Launch,
     /// The connection outlives the programs (`target extended-remote`).
     extended: bool,
-    /// The processes that were attached to and that no client has let go on yet.
+    /// The processes that were attached to and that no client has resumed yet.
     untouched: BTreeSet<u32>,
-    /// The processes that were there when the client connected, of which it was not told because it had to give a token first.
+    /// The processes that existed when the client connected and were not reported, because a token was required first.
     unseen: BTreeSet<u32>,
-    /// A program that was started and let go, whose end is waited for.
+    /// A program that was started and detached, whose end is waited for.
     left_behind: Option<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Launcher {
         !self.launch.program.is_empty()
     }
 
-    /// The processes that were attached to and that no client had let go on yet: it does now.
+    /// Takes the processes that were attached to and that no client had resumed yet, because it resumes them now.
     pub(super) fn take_untouched(&mut self) -> BTreeSet<u32> {
         std::mem::take(&mut self.untouched)
     }
@@ -101,17 +101,17 @@ impl Launcher {
         self.unseen = processes.into_iter().collect();
     }
 
-    /// The last process was started and is let go.
+    /// The last process was started and is detached.
     pub(super) const fn leave_behind(&mut self, process: u32) {
         self.left_behind = Some(process);
     }
 
-    /// The process whose end is to be waited for when the service ends.
+    /// The process whose end must be awaited when the service ends.
     pub(super) fn awaited(&self) -> Option<u32> {
         self.left_behind.filter(|_| !self.extended)
     }
 
-    /// What holds for programs that are started later; none for another setting.
+    /// Changes a setting for programs that are started later; `None` for another setting.
     pub(super) fn set(&mut self, request: &SettingRequest) -> Option<Reply> {
         match request {
             SettingRequest::StartupWithShell { on } => self.launch.shell = *on,
@@ -200,7 +200,7 @@ impl LiveProgram {
             return self.show(id);
         }
         let attached = self.attach(id);
-        // A client that asks for it gets all its threads.
+        // After a client's own attach it gets all threads.
         self.launcher.untouched.remove(&id);
         if self.non_stop.on && attached.is_ok() {
             self.queue_all_of(id);
@@ -209,7 +209,7 @@ impl LiveProgram {
         self.told_started(attached)
     }
 
-    /// Reports a process that is there already as one that was attached to.
+    /// Reports an existing process as one that was attached to.
     fn show(&mut self, id: u32) -> Reply {
         if self.non_stop.on {
             self.queue_all_of(id);

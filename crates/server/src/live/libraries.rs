@@ -1,5 +1,5 @@
-//! The list of shared libraries (`qXfer:libraries-svr4`): what GDB would otherwise read out of the program's memory, entry
-//! by entry.
+//! The list of shared libraries (`qXfer:libraries-svr4`), which GDB would otherwise read from the program's memory, entry by
+//! entry.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use tracewire_target_linux::{LinkMapEntry, Process};
 
 use crate::answers::escaped;
 
-/// What the annex asks for: a part of the list only, from an entry on.
+/// The part of the list that the annex requests, from an entry on.
 #[derive(Clone, Copy, Default)]
 struct Part {
     list: u64,
@@ -17,7 +17,7 @@ struct Part {
 }
 
 impl Part {
-    /// `lmid=…;start=…;prev=…`, hexadecimal. Words that are not known say nothing.
+    /// `lmid=…;start=…;prev=…`, hexadecimal. Unknown words are ignored.
     fn read(annex: &str) -> Self {
         let mut part = Self::default();
         for (name, value) in annex.split(';').filter_map(|word| word.split_once('=')) {

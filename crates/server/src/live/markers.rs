@@ -1,4 +1,4 @@
-//! Markers of static tracepoints: the program's and its libraries', as `sys/sdt.h` leaves them.
+//! USDT probes for static tracepoints, of the program and its libraries, as `sys/sdt.h` defines them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ pub(super) struct Markers {
     /// The files that they are from, each with how far it was moved.
     modules: Vec<(PathBuf, u64)>,
     list: Vec<Known>,
-    /// How many the client has been told of.
+    /// How many have been reported to the client.
     told: usize,
-    /// What is read at the tracepoints.
+    /// The values that are read at the tracepoints.
     pub(super) values: BTreeMap<Address, Vec<MarkerValue>>,
 }
 
@@ -38,7 +38,7 @@ struct Known {
 }
 
 impl Markers {
-    /// Looks for them again if something has been loaded or unloaded.
+    /// Reads them again if something was loaded or unloaded.
     fn refresh(&mut self, process: &Process) {
         let modules = process.modules().unwrap_or_default();
         let files: Vec<(PathBuf, u64)> = modules
@@ -52,7 +52,7 @@ impl Markers {
         self.list.clear();
         for (file, bias) in &files {
             let mut symbols = Symbols::new();
-            // A file that cannot be read has no markers that could be told.
+            // A file that cannot be read has no probes to report.
             if symbols.add_module(file, *bias).is_err() {
                 continue;
             }
@@ -79,7 +79,7 @@ impl Markers {
         self.more()
     }
 
-    /// As many of those that have not been told as fit.
+    /// As many of those not reported yet as fit.
     pub(super) fn more(&mut self) -> Reply {
         let mut room = PACKET_SIZE;
         let mut markers = Vec::new();
@@ -106,7 +106,7 @@ impl Markers {
         told(here.map(Known::told).collect())
     }
 
-    /// A static tracepoint is to be defined: makes ready what it needs, or says why it cannot be.
+    /// Prepares a static tracepoint that is about to be defined, or returns why it cannot be.
     pub(super) fn prepare(
         &mut self,
         process: Option<&mut Process>,

@@ -1,19 +1,19 @@
-//! Live programs, to GDB: what gdbserver does, on x86-64 Linux.
+//! Live programs for GDB: the work of gdbserver, on x86-64 Linux.
 //!
-//! A [`LiveProgram`] is the processes that are debugged and a trace experiment on one of them, which outlive any client;
-//! [`serve`] lets one client after the other at them. In all-stop mode all threads stop when one does, and nothing is
-//! answered while they run. In non-stop mode each stops for itself, and everything is answered meanwhile. A thread of its
-//! own reads what the client sends: what is to be heard at once breaks the wait for the programs.
+//! A [`LiveProgram`] is the debugged processes and a trace experiment on one of them, which outlive any client.
+//! [`serve`] serves one client after the other. In all-stop mode all threads stop when one does, and nothing is
+//! answered while they run. In non-stop mode each thread stops alone, and everything is answered meanwhile. A second
+//! thread reads the client's input, and urgent input ends the wait for the programs.
 //!
-//! Processes are told of as they fork, vfork and exec, where the client can take it.
+//! Fork, vfork and exec are reported if the client supports it.
 //!
-//! What the server does for GDB beside that: breakpoints with conditions and commands are evaluated where they are hit
-//! (`breakpoints`); tables of the process and of the system (`debuggee`, `libraries`, `osdata`), files (`files`: read anywhere,
-//! written and removed below the folder that the server was given and nowhere else), markers for static tracepoints
-//! (`markers`), and commands of its own (`monitor help`).
+//! Further services: breakpoints with conditions and commands are evaluated where they are hit (`breakpoints`). There
+//! are tables of the process and of the system (`debuggee`, `libraries`, `osdata`), and commands of the server
+//! (`monitor help`). Files can be read anywhere, and written and removed only below the server's directory (`files`).
+//! USDT probes are markers for static tracepoints (`markers`).
 //!
-//! `qOffsets` is not answered: GDB knows where the program is from the auxiliary vector, and would take the answer before
-//! it has asked which registers there are. There is no memory map: Linux has none to tell a debugger of.
+//! `qOffsets` is not answered: GDB finds the program by the auxiliary vector, and would use the answer before it has
+//! read the register description. There is no memory map, because Linux has none for a debugger.
 
 mod breakpoints;
 mod connection;
@@ -55,14 +55,14 @@ use crate::transport::Listener;
 use breakpoints::Words;
 use connection::Client;
 
-/// Serves live programs to one client after the other, until none is left or a client has detached from the last or
-/// killed it, or a [`ShutdownHandle`] has said so; with `once`, to the first one only.
+/// Serves live programs to one client after the other. It ends when no program is left, when a client has detached from
+/// the last or killed it, or through a [`ShutdownHandle`]; with `once`, after the first client.
 ///
-/// When a connection is lost, what is stopped stays stopped, and what runs runs on: signals are passed to it and
-/// breakpoints passed over until the next client comes, which stops it. A trace run goes on if the client has said so
-/// (`QTDisconnected:1`), else it ends.
+/// When a connection is lost, stopped threads stay stopped, and running ones run on: signals are delivered and
+/// breakpoints ignored until the next client comes, which stops them. A trace run goes on if the client has requested
+/// it (`QTDisconnected:1`), else it ends.
 ///
-/// A client that detaches while a trace run is on that is to go on (`set disconnected-tracing on`) leaves the program
+/// A client that detaches during a trace run that is to go on (`set disconnected-tracing on`) leaves the program
 /// running and traced; the next one stops it and finds the frames.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ pub fn serve(
         };
         program.shutdown.serves(None)?;
         let runs = program.end_session();
-        // What one client's connection comes to is no matter of the next one's.
+        // The end of one client's connection does not affect the next one.
         let left = matches!(ended, Ok(Ended::Left));
         let traced = left && program.traces_on();
         if traced {
@@ -132,7 +132,7 @@ pub fn serve(
     }
 }
 
-/// Lets the programs run until there is a client.
+/// Runs the programs until there is a client.
 fn receive_while_running(
     acceptor: &mut Acceptor<'_>,
     program: &mut LiveProgram,

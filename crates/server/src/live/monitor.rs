@@ -1,4 +1,4 @@
-//! `monitor`: commands of our own, and those of gdbserver's that have a meaning here, in its words.
+//! `monitor`: our own commands, and those of gdbserver that have a meaning here, in its wording.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -30,10 +30,10 @@ const HELP: &str = "The following monitor commands are supported:
     End the server, and the program unless it was attached to
 ";
 
-/// What is told beside the protocol: to the server's user, and on standard error.
+/// Output beside the protocol: to the server's user, and on standard error.
 #[derive(Debug)]
 pub(super) struct Diagnostics {
-    /// Where what a user of the server should know goes.
+    /// Where messages for the server's user go.
     notices: fn(&str),
     general: bool,
     hardware: bool,
@@ -55,7 +55,7 @@ impl Diagnostics {
         }
     }
 
-    /// Tells the server's user something.
+    /// Sends a message to the server's user.
     pub(super) fn notify(&self, text: &str) {
         (self.notices)(text);
     }
@@ -84,7 +84,7 @@ impl Diagnostics {
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
 
-    /// Carries out what stands behind `set`; none when it is not known.
+    /// Executes a `set` command; `None` when it is not known.
     fn set(&mut self, words: &str) -> Option<&'static str> {
         Some(match words {
             "debug 1" => {
@@ -149,7 +149,7 @@ impl LiveProgram {
         Answer::Output(text, Reply::Ok)
     }
 
-    /// A line a tracepoint: its number, where it is, what serves it, how often it was hit.
+    /// One line for each tracepoint: its number, its address, how it is served, the number of its hits.
     fn mechanisms(&self) -> String {
         let process = self
             .inferiors

@@ -1,4 +1,4 @@
-//! Non-stop mode: threads stop one by one while others run, and are told of by notifications.
+//! Non-stop mode: threads stop one by one while others run, and notifications report them.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::program::LiveProgram;
 use super::run::News;
 use crate::session::Unsolicited;
 
-/// Whether the mode is on, and what the client has not taken note of yet.
+/// Whether the mode is on, and the stops that the client has not acknowledged yet.
 #[derive(Debug, Default)]
 pub(super) struct NonStop {
     pub(super) on: bool,
@@ -20,27 +20,27 @@ pub(super) struct NonStop {
     first: First,
 }
 
-/// What the client knows of the first in the queue.
+/// Whether the first stop in the queue has been reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum First {
     /// Nothing.
     #[default]
     Unknown,
-    /// It was reported, and the client has yet to ask for the next.
+    /// It was reported, and the client has not requested the next one yet.
     Reported,
-    /// It was reported in answer to `?`. When the client has taken note of it, the next is reported by a notification.
+    /// It was reported in answer to `?`. After the client's acknowledgement, the next is reported by a notification.
     Answered,
 }
 
 impl NonStop {
-    /// Whether the client has yet to be told, or to take note, of a thread's stop.
+    /// Whether a thread's stop has not been reported, or not acknowledged.
     fn is_queued(&self, thread: ThreadId) -> bool {
         self.queue
             .iter()
             .any(|news| matches!(news, News::Thread(_, queued) if *queued == thread))
     }
 
-    /// Forgets what was to be told of a process. What has been told stays until the client takes note of it.
+    /// Drops the unreported stops of a process. A reported one stays until the client acknowledges it.
     pub(super) fn forget(&mut self, process: u32) {
         let mut kept = self.first != First::Unknown;
         self.queue.retain(|news| {
@@ -62,7 +62,7 @@ impl LiveProgram {
         self.inferiors.tracees.forget_interruption();
     }
 
-    /// `vCont`: each thread does what is said of it, and others what they did.
+    /// `vCont`: each thread follows its action, and others go on as they are.
     pub(super) fn act(&mut self, actions: &ResumeActions) -> Reply {
         for (process, thread) in self.inferiors.threads() {
             if actions.of(process, thread.0) == Some(ResumeKind::Stop)
@@ -72,7 +72,7 @@ impl LiveProgram {
             }
         }
         self.launcher.take_untouched();
-        // What the client does not know to stand, or to be there, it cannot mean.
+        // A thread that the client does not know, or not as stopped, is not meant.
         let queued = self.queued();
         let resumed = self.resume(|process, thread| {
             actions
@@ -85,7 +85,7 @@ impl LiveProgram {
         }
     }
 
-    /// The threads, each with its process, that the client does not know to stand.
+    /// The threads, each with its process, that the client does not know as stopped.
     fn queued(&self) -> Vec<(u32, ThreadId)> {
         let mut children = Vec::new();
         for news in &self.non_stop.queue {
@@ -110,9 +110,9 @@ impl LiveProgram {
             .collect()
     }
 
-    /// `?`: reports a stopped thread, the one that was last reported if it can. The others' stops are reported when
-    /// the client has taken note of that, by notifications: GDB 13 fails an assertion of its own when several are
-    /// reported while it connects.
+    /// `?`: reports a stopped thread, the last reported one if possible. The stops of the others are reported by
+    /// notifications after the client has acknowledged that one: GDB 13 fails an assertion when several are reported
+    /// while it connects.
     pub(super) fn all_stops(&mut self) -> Reply {
         self.let_untouched_go();
         let mut standing: VecDeque<_> = self
@@ -136,18 +136,18 @@ impl LiveProgram {
         self.report_first(First::Answered)
     }
 
-    /// A process that was attached to before any client came stood for an all-stop client's sake. In this mode its first
+    /// A process that was attached to before any client came was stopped for an all-stop client. In this mode its first
     /// thread is enough, as for gdbserver.
     fn let_untouched_go(&mut self) {
         let untouched = self.launcher.take_untouched();
-        // One that cannot go on is gone, which is told.
+        // One that cannot go on has ended, which is reported.
         let _ = self.resume(|process, thread| {
             let others = thread.0 != process && untouched.contains(&process);
             others.then_some(ResumeKind::Continue)
         });
     }
 
-    /// The threads of a process stand, and the client has yet to be told.
+    /// The threads of a process are stopped, and that has not been reported.
     pub(super) fn queue_all_of(&mut self, process: u32) {
         let threads = self.inferiors.threads().into_iter();
         let own = threads.filter(|(of, _)| *of == process);
@@ -156,7 +156,7 @@ impl LiveProgram {
             .extend(own.map(|(process, thread)| News::Thread(process, thread)));
     }
 
-    /// `vStopped`: the client knows of the last one.
+    /// `vStopped`: the client acknowledges the last one.
     pub(super) fn next_stop(&mut self) -> Reply {
         let known = std::mem::take(&mut self.non_stop.first);
         if known != First::Unknown {
@@ -219,7 +219,7 @@ impl LiveProgram {
         Unsolicited::Nothing
     }
 
-    /// Sends the selected process what the terminal's interrupt key does.
+    /// Sends the selected process the signal of the terminal's interrupt key.
     pub(super) fn interrupt_current(&mut self) {
         if let Some(process) = self.inferiors.process() {
             process.interrupt();

@@ -1,4 +1,4 @@
-//! Processes that begin and end at the client's word.
+//! Processes that start and end at the client's request.
 
 use tracewire_model::ThreadId;
 use tracewire_packets::family::process::ProcessRequest;
@@ -60,14 +60,14 @@ impl LiveProgram {
             }
             ProcessRequest::Symbol { .. } => Reply::Ok.into(),
             ProcessRequest::Monitor { command } => self.monitor(command),
-            // GDB takes them from the auxiliary vector. Told here, they would have it look at registers before it has asked
-            // which there are.
+            // GDB takes them from the auxiliary vector. An answer would make it read registers before it has read their
+            // description.
             ProcessRequest::Offsets => Reply::Unsupported.into(),
             _ => Reply::Unsupported.into(),
         }
     }
 
-    /// The reply is the last one where the server has nothing left to do.
+    /// The reply is the last one if the server has nothing left to do.
     fn last_or_not(&self, reply: Reply) -> Answer {
         if self.inferiors.is_empty() && !self.launcher.is_extended() {
             Answer::Last(reply)
@@ -103,7 +103,7 @@ impl LiveProgram {
         }
     }
 
-    /// Lets a process go its own way.
+    /// Detaches from a process.
     pub(super) fn let_process_go(&mut self, id: u32) -> Result<(), Error> {
         for child in self.inferiors.untold_children(id) {
             if let Some(child) = self.inferiors.remove(child) {

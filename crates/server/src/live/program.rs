@@ -1,4 +1,4 @@
-//! The program and the session with it: which request is answered by what.
+//! The program and its session, with the dispatch of requests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) const fn expedited(architecture: Architecture) -> [RegisterNumber; 3]
     }
 }
 
-/// The file of a process's program, by the name that the process itself would know it by.
+/// The path of a process's program, as the process sees it.
 pub(super) fn program_file(process: u32) -> Option<Vec<u8>> {
     let file = std::fs::read_link(format!("/proc/{process}/exe")).ok()?;
     let root = std::fs::read_link(format!("/proc/{process}/root")).ok();
@@ -66,7 +66,7 @@ pub(super) fn program_file(process: u32) -> Option<Vec<u8>> {
 }
 
 impl LiveProgram {
-    /// What a client is to do that has just given the server's token.
+    /// The hint for a client that has just sent the server's token.
     pub(super) fn hint(&self) -> String {
         let processes = self.inferiors.ids();
         match processes.as_slice() {
@@ -78,8 +78,9 @@ impl LiveProgram {
         }
     }
 
-    /// Nothing to debug yet; what is started when nothing else is said, where clients may have traces saved, and where
-    /// what the user of the server should know goes, line by line: gdbserver's own words, for scripts that wait for them.
+    /// A server without a program yet. `launch` is the default for what is started, and `save` is where clients may
+    /// save traces. `notices` gets messages for the server's user, line by line, in gdbserver's wording, for scripts
+    /// that wait for them.
     #[must_use]
     pub fn new(launch: Launch, save: Option<SaveFolder>, notices: fn(&str)) -> Self {
         let registers = Process::machine_registers();
@@ -104,7 +105,7 @@ impl LiveProgram {
         }
     }
 
-    /// Chooses what serves tracepoints: by default jumps where they can be, else traps.
+    /// Chooses the mechanism for tracepoints: by default jumps where possible, else traps.
     pub fn set_mechanism(&mut self, mechanism: Mechanism) {
         self.tracing.trace.experiment.set_mechanism(mechanism);
     }
@@ -114,7 +115,7 @@ impl LiveProgram {
         self.dialect.disable(disabled);
     }
 
-    /// Tells the server's user something.
+    /// Sends a message to the server's user.
     pub(super) fn tell(&self, text: &str) {
         self.diagnostics.notify(text);
     }
@@ -142,7 +143,7 @@ impl LiveProgram {
 
     pub(super) fn begin_session(&mut self) {
         self.set_non_stop(false);
-        // What ran without a client stands for the new one.
+        // Programs that ran without a client are stopped for the new one.
         self.stand();
         self.attention.stop_is_wanted();
         self.inferiors.begin_session();
@@ -151,20 +152,20 @@ impl LiveProgram {
         self.tracing.trace.selected = None;
     }
 
-    /// The client has gone; whether something runs on. Nothing is stopped for it.
+    /// The client has gone. Returns whether something runs on. Nothing is stopped for it.
     pub(super) fn end_session(&mut self) -> bool {
         self.files = Files::default();
         let trace = &mut self.tracing.trace;
         if let Some(process) = self.inferiors.traced_mut() {
-            // What cannot be stopped now is stopped when it stands.
+            // A program that cannot be stopped now is stopped at its next stop.
             let _ = process.at_rest(|process| trace.client_gone(process));
         }
         self.inferiors.tracees.any_runs()
     }
 
-    /// Lets go what was attached to, and kills what was started. Then waits for the end of what was started and let go as
-    /// the last, as gdbserver does: a script that has started the server may take its end for the program's. In extended mode the
-    /// server is there for any number of programs, and ends when it is told to.
+    /// Detaches from what was attached to, and kills what was started. Then waits for the end of the last program that
+    /// was started and detached, as gdbserver does: a script that has started the server may take its end for the
+    /// program's. In extended mode the server serves any number of programs, and ends on request.
     pub fn finish(mut self) {
         self.end();
         if let Some(process) = self.launcher.awaited() {
@@ -191,7 +192,7 @@ impl LiveProgram {
             self.kill(process);
         }
         for process in attached {
-            // It may have ended; there is nobody to tell of anything else.
+            // It may have ended; another error could not be reported to anyone.
             let _ = self.let_process_go(process);
         }
     }
@@ -284,7 +285,7 @@ impl Responder for LiveProgram {
         announced()
     }
 
-    /// Nothing runs, for what has stopped by itself is being told of, perhaps: the next run is stopped.
+    /// Nothing runs: a stop may be about to be reported. The next run is interrupted.
     fn interrupted(&mut self) {
         if !self.non_stop.on {
             self.attention.owe_stop();

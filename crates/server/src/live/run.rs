@@ -12,15 +12,15 @@ use super::signals;
 use super::stops::ThreadStop;
 use crate::session::Answer;
 
-/// What the letters after `vCont?` say: all that is here.
+/// The letters after `vCont?`: all supported actions.
 const ACTIONS: &[u8] = b"cCsStr";
 
-/// What has happened, in the client's terms.
+/// An event, in the client's terms.
 #[derive(Debug)]
 pub(super) enum News {
-    /// A thread of a process has stopped; what is reported of it is in [`LiveProgram::stops`].
+    /// A thread of a process has stopped; its report is in [`LiveProgram::stops`].
     Thread(u32, ThreadId),
-    /// A process or a thread is no more, or nothing runs.
+    /// A process or a thread has ended, or nothing runs.
     Other(StopReply),
 }
 
@@ -29,7 +29,7 @@ impl LiveProgram {
         let resumed = self.inferiors.resumed;
         let one = |kind| {
             move |process, thread: ThreadId| {
-                // `Hc` says who; the others run.
+                // `Hc` selects them; the others run.
                 let chosen = resumed.matches(process, thread.0);
                 Some(if chosen { kind } else { ResumeKind::Continue })
             }
@@ -62,7 +62,7 @@ impl LiveProgram {
         }
     }
 
-    /// Lets the programs run, with the thread that is meant going on from an address, if there is one.
+    /// Runs the programs. The selected thread continues at an address, if there is one.
     fn run_from(
         &mut self,
         address: Option<Address>,
@@ -76,7 +76,7 @@ impl LiveProgram {
         }
     }
 
-    /// Has the thread that `Hc` names, or the one that is selected, stand at an address.
+    /// Moves the thread that `Hc` names, or the selected one, to an address.
     fn move_to(&mut self, Address(address): Address) -> Option<()> {
         let (process, thread) = match self.inferiors.resumed.thread {
             Which::One(_) => self.inferiors.find(&self.inferiors.resumed)?,
@@ -93,7 +93,7 @@ impl LiveProgram {
         process.set_register_block(thread, &block).map(drop)
     }
 
-    /// Lets the programs run until there is something to report, and stops all of them then. When the connection is lost
+    /// Runs the programs until there is something to report, and then stops all of them. When the connection is lost
     /// meanwhile, they run on, and nothing is reported.
     fn run(&mut self, what: impl Fn(u32, ThreadId) -> Option<ResumeKind>) -> Answer {
         if self.inferiors.is_empty() {
@@ -109,7 +109,7 @@ impl LiveProgram {
                         if self.attention.is_lost() {
                             break Ok(None);
                         }
-                        // What else the client has sent can wait.
+                        // The client's other input can wait.
                         if !brief && self.attention.stop_is_wanted() {
                             self.stand();
                             break Ok(Some(self.interruption(&what)));
@@ -146,15 +146,15 @@ impl LiveProgram {
         reply.into()
     }
 
-    /// Lets the programs run without a client, until `over` says so after an interruption or nothing runs any more.
-    /// Nothing stops them: a signal is passed on, a breakpoint is passed over, a child is let go.
+    /// Runs the programs without a client, until `over` returns true after an interruption or nothing runs any more.
+    /// They are not stopped: signals are delivered, breakpoints are ignored, children are detached.
     pub(super) fn run_unattended(&mut self, over: impl Fn() -> bool) {
         loop {
             let (process, event) = match self.await_event() {
-                // The interruption may be a late one of the client that has gone.
+                // The interruption may be a late one of the previous client.
                 Ok(TraceesEvent::Interrupted) if !over() => continue,
                 Ok(TraceesEvent::In(process, event)) => (process, event),
-                // An error shows when the next client asks for anything.
+                // An error shows at the next client's first request.
                 Ok(TraceesEvent::Interrupted | TraceesEvent::NothingRuns) | Err(_) => return,
             };
             self.hold(process, event);
@@ -184,19 +184,19 @@ impl LiveProgram {
         }
     }
 
-    /// Lets everything go on that is stopped.
+    /// Resumes everything that is stopped.
     pub(super) fn resume_all(&mut self) {
-        // An error shows when the next client asks for anything.
+        // An error shows at the next client's first request.
         let _ = self.resume(|_, _| Some(ResumeKind::Continue));
     }
 
-    /// Lets threads go on that stand.
+    /// Resumes stopped threads.
     pub(super) fn resume(
         &mut self,
         what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
     ) -> Result<(), Error> {
         let stops = &mut self.stops;
-        // A child that the client is yet to be told of stands.
+        // A child that has not been reported to the client stays stopped.
         let known = self.inferiors.ids();
         for process in self.inferiors.tracees.iter_mut() {
             process.resume(|process, thread| {
@@ -208,7 +208,7 @@ impl LiveProgram {
         Ok(())
     }
 
-    /// Waits until something happens that a client is to be told of, or it sends something.
+    /// Waits until there is something to report to a client, or it sends something.
     pub(super) fn await_event(&mut self) -> Result<TraceesEvent, Error> {
         loop {
             let mut handler = self.tracing.handler(&self.breakpoints);
@@ -217,7 +217,7 @@ impl LiveProgram {
                 return Ok(happened);
             };
             match event {
-                // A trace run that has ended by itself is none of GDB's business until it asks.
+                // The end of a trace run is not reported to GDB before it asks.
                 Event::RunEnded => self.take_out()?,
                 Event::LibrariesChanged => {}
                 Event::Stopped(Stop {
@@ -235,7 +235,7 @@ impl LiveProgram {
         }
     }
 
-    /// Takes out of the program what a run that has ended left in it.
+    /// Removes the tracepoints of a run that has ended from the program.
     fn take_out(&mut self) -> Result<(), Error> {
         let trace = &mut self.tracing.trace;
         match self.inferiors.traced_mut() {
@@ -246,9 +246,9 @@ impl LiveProgram {
         }
     }
 
-    /// Brings everything to a stand.
+    /// Stops everything.
     pub(super) fn stand(&mut self) {
-        // A process that is gone reports it when it is run again.
+        // A process that has ended is reported when it is run again.
         let _ = self
             .inferiors
             .tracees
@@ -269,7 +269,7 @@ impl LiveProgram {
         }
     }
 
-    /// What has happened, as it is reported to the client.
+    /// An event, as it is reported to the client.
     pub(super) fn news(&mut self, happened: TraceesEvent) -> News {
         self.diagnostics.happens(|| format!("{happened:?}"));
         let (process, event) = match happened {
@@ -348,7 +348,7 @@ impl LiveProgram {
                 };
                 self.thread_stopped(process, thread, signal, field)
             }
-            // Nothing else is told by a wait.
+            // A wait reports nothing else.
             _ => News::Other(StopReply::NoneResumed),
         }
     }
@@ -381,7 +381,7 @@ impl LiveProgram {
         self.stops.forget_process(process, &alive);
     }
 
-    /// A process is let go or killed: nothing more is reported of it.
+    /// A process is detached or killed: nothing more is reported of it.
     pub(super) fn forget_stops(&mut self, process: u32) {
         self.non_stop.forget(process);
         self.stops
@@ -410,7 +410,7 @@ impl LiveProgram {
         }
     }
 
-    /// A stopped thread, with what was told of it, and its registers that are most wanted.
+    /// A stopped thread, with its reported cause, and its registers that are most used.
     pub(super) fn stopped(&mut self, process: u32, thread: ThreadId) -> StopReply {
         let ThreadStop { signal, mut fields } = self.stops.of(thread);
         let selector = self.dialect.selector(process, thread);

@@ -1,4 +1,4 @@
-//! Ending the service from another thread, so that the programs are left as they should be.
+//! Ending the service from another thread, with orderly detaches.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,8 +10,8 @@ use tracewire_target_linux::Interrupter;
 
 use crate::transport::{Listener, Transport};
 
-/// A handle that ends [`serve`](super::serve) from another thread: the client is dropped as if it had gone, and no more
-/// are accepted. On standard input and output it takes effect once something comes in, or the program stops.
+/// A handle that ends [`serve`](super::serve) from another thread: the client is dropped as if it had disconnected, and
+/// no more are accepted. On standard input and output it takes effect at the next input, or when the program stops.
 #[derive(Clone, Debug)]
 pub struct ShutdownHandle {
     state: Arc<State>,
@@ -21,7 +21,7 @@ pub struct ShutdownHandle {
 #[derive(Debug, Default)]
 struct State {
     over: AtomicBool,
-    /// Where clients are waited for, and the client that there is.
+    /// The listening descriptor while clients are awaited, and the current client.
     waits: Mutex<(Option<OwnedFd>, Option<Transport>)>,
 }
 
@@ -34,7 +34,7 @@ impl ShutdownHandle {
     }
 
     fn waits(&self) -> MutexGuard<'_, (Option<OwnedFd>, Option<Transport>)> {
-        // Nothing that holds it panics, and if it did, what it left would be good.
+        // The lock's holders do not panic, and the state would be valid if one did.
         self.state
             .waits
             .lock()
@@ -66,7 +66,7 @@ impl ShutdownHandle {
         Ok(())
     }
 
-    /// There is this client; none when it has gone.
+    /// Sets the current client; `None` when it has gone.
     pub(super) fn serves(&self, client: Option<&Transport>) -> io::Result<()> {
         let client = client.map(Transport::duplicate).transpose()?;
         let mut waits = self.waits();

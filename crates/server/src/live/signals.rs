@@ -2,13 +2,13 @@
 
 use tracewire_packets::Signal;
 
-/// The signals that have numbers of their own in the protocol, from 1 on: Linux's number for each, or 0.
+/// The signals with a number in the protocol, from 1 on: Linux's number for each, or 0.
 const NUMBERS: [i32; 32] = [
     1, 2, 3, 4, 5, 6, 0, 8, 9, 7, 11, 31, 13, 14, 15, 23, 19, 20, 18, 17, 21, 22, 29, 24, 25, 26,
     27, 28, 0, 10, 12, 30,
 ];
 
-/// What the protocol calls a signal that it does not know.
+/// The protocol's number for an unknown signal.
 const UNKNOWN: u8 = 143;
 
 /// Linux's number; none for a signal that Linux does not have, and for no signal.
@@ -40,7 +40,7 @@ pub(super) fn from_linux(signal: i32) -> Signal {
     })
 }
 
-/// Linux's numbers of those of the protocol's signals that Linux has.
+/// Linux's numbers of the given protocol signals, as far as Linux has them.
 pub(super) fn named(numbers: &[u64]) -> impl Iterator<Item = i32> + '_ {
     numbers
         .iter()

@@ -6,7 +6,7 @@ use tracewire_model::ThreadId;
 use tracewire_packets::Signal;
 use tracewire_packets::family::stop::StopField;
 
-/// What is reported of a thread's stop, apart from what can be asked of the thread itself.
+/// The report of a thread's stop, except for what can be read from the thread itself.
 #[derive(Clone, Debug)]
 pub(super) struct ThreadStop {
     pub(super) signal: Signal,
@@ -22,7 +22,7 @@ impl ThreadStop {
     }
 }
 
-/// What was reported of threads that are stopped since, and which of them was reported last.
+/// The reports of stopped threads, and which thread was reported last.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     threads: BTreeMap<ThreadId, ThreadStop>,
@@ -34,31 +34,32 @@ impl Stops {
         self.threads.insert(thread, stop);
     }
 
-    /// The stop of a thread; without a signal where it was stopped for another's sake.
+    /// The stop of a thread; without a signal if it was stopped because of another one.
     pub(super) fn of(&mut self, thread: ThreadId) -> ThreadStop {
         let stop = self.threads.entry(thread);
         stop.or_insert(ThreadStop::signal(Signal(0))).clone()
     }
 
-    /// What was reported beside the signal.
+    /// The fields that were reported with the signal.
     pub(super) fn fields(&self, thread: ThreadId) -> &[StopField] {
         let stop = self.threads.get(&thread);
         stop.map_or(&[], |stop| stop.fields.as_slice())
     }
 
-    /// The thread goes on, or is no more.
+    /// The thread runs, or has ended.
     pub(super) fn forget(&mut self, thread: ThreadId) {
         self.threads.remove(&thread);
     }
 
-    /// Forgets threads that are no more.
+    /// Forgets threads that have ended.
     pub(super) fn keep(&mut self, alive: &[(u32, ThreadId)]) {
         self.threads
             .retain(|stopped, _| alive.iter().any(|(_, thread)| thread == stopped));
     }
 
-    /// Forgets what was reported of a process that is let go or killed: its threads may be attached to again. And a client that asks
-    /// once more why its parent stopped is to hear of no child that is gone by now, for it would ask for it.
+    /// Forgets the reports of a process that is detached or killed: its threads may be attached to again. Also, a
+    /// client that asks again why its parent stopped must not get a child that has ended, because it would ask for that
+    /// child.
     pub(super) fn forget_process(&mut self, process: u32, alive: &[(u32, ThreadId)]) {
         for (_, thread) in alive.iter().filter(|(of, _)| *of == process) {
             self.forget(*thread);

@@ -9,7 +9,7 @@ use super::markers::Markers;
 use super::program::LiveProgram;
 use crate::trace::{SaveFolder, Trace, TraceMachine};
 
-/// The experiment, and what belongs to it in a live program.
+/// The experiment, and its state in a live program.
 #[derive(Debug)]
 pub(super) struct Tracing {
     pub(super) trace: Trace,
@@ -29,7 +29,7 @@ impl Tracing {
         }
     }
 
-    /// What handles hits while the program runs.
+    /// The handler of hits while the program runs.
     pub(super) fn handler<'h>(&'h mut self, breakpoints: &'h Breakpoints) -> Handler<'h> {
         Handler {
             experiment: &mut self.trace.experiment,
@@ -42,9 +42,9 @@ impl Tracing {
 /// The instructions that the client is asked to copy (`qRelocInsn`) before a run starts.
 #[derive(Debug, Default)]
 struct Relocations {
-    /// Those it has not been asked for.
+    /// The instructions that it has not been asked for.
     left: Vec<Address>,
-    /// The one it is asked for.
+    /// The instruction that it is asked for now.
     asked: Option<Address>,
 }
 
@@ -74,7 +74,7 @@ impl LiveProgram {
         }
     }
 
-    /// Where fast tracepoints are to go in, for a client that copies instructions.
+    /// The sites of fast tracepoints to insert, for a client that copies instructions.
     fn sites_to_relocate(&self) -> Vec<Address> {
         if !self.dialect.relocates() {
             return Vec::new();
@@ -91,7 +91,7 @@ impl LiveProgram {
             .collect()
     }
 
-    /// The client has answered; whether it had been asked.
+    /// Handles the client's answer. Returns whether a question was open.
     fn is_relocated(&mut self, size: Option<u64>) -> bool {
         let Some(site) = self.tracing.relocations.asked.take() else {
             return false;
@@ -102,7 +102,7 @@ impl LiveProgram {
         true
     }
 
-    /// The next question, where one is left. Of an instruction that we would rather copy none is asked.
+    /// The next question, if one is left. None is asked for an instruction whose copy we prefer to make.
     fn next_relocation(&mut self) -> Option<Reply> {
         let process = self.inferiors.traced_mut()?;
         while let Some(from) = self.tracing.relocations.left.pop() {
@@ -114,8 +114,7 @@ impl LiveProgram {
         None
     }
 
-    /// GDB reports read-only sections of a position-independent program at the addresses they were linked for: they
-    /// are meant to be where they were loaded.
+    /// GDB reports read-only sections of a position-independent program at their link addresses: their load addresses are meant.
     fn add_loaded_ranges(&mut self) {
         let modules = self
             .inferiors
@@ -138,7 +137,7 @@ impl LiveProgram {
     }
 
     fn answer_trace(&mut self, request: &TraceRequest) -> Reply {
-        // What goes into the program or comes out of it needs all its threads to stand.
+        // Inserting or removing tracepoints needs all threads to be stopped.
         let touches = self.tracing.trace.experiment.is_running()
             && matches!(
                 request,

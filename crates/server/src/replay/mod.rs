@@ -1,11 +1,11 @@
-//! A recorded execution, to GDB: a program that runs both ways.
+//! A recorded execution for GDB: a program that runs both ways.
 //!
-//! A client stands at an instant of its own, and has breakpoints, watchpoints and an experiment of its own: any number of
-//! them look at one recording. `reverse-stepi`, `reverse-continue`, `reverse-finish` and the rest work as forward ones do, and
-//! go to where they stop at once, however far that is. A trace run is made by `tstart` and a movement forward, over the
-//! tracepoints on its way; its frames are looked at as ever.
+//! Each client has its own instant, breakpoints, watchpoints and experiment, so any number of them can use one
+//! recording. `reverse-stepi`, `reverse-continue`, `reverse-finish` and the rest work as forward commands do. They find
+//! where they stop through the index, however far that is. A trace run is `tstart` and a movement forward, over the
+//! tracepoints on its way; its frames are examined as usual.
 //!
-//! Nothing can be changed: registers and memory are what they were.
+//! Nothing can be changed: registers and memory are read-only.
 
 mod monitor;
 mod run;
@@ -22,11 +22,11 @@ use crate::serve::{Clients, serve_each};
 use crate::trace::SaveFolder;
 use crate::transport::Listener;
 
-/// Serves a recording to all who come, each at an instant of its own; standard input and output have one client anyway.
-/// Traces are saved where `save` says, and `notices` takes what the user of the server should know, line by line.
+/// Serves a recording to all clients, each with its own instant; standard input and output have only one client. Traces
+/// are saved where `save` says, and `notices` gets messages for the server's user, line by line.
 ///
 /// # Errors
-/// When clients cannot be accepted. One client's trouble is its own.
+/// When clients cannot be accepted. An error of one client's connection ends only that one.
 pub fn serve(
     listener: &Listener,
     recording: &(impl Execution + Sync),

@@ -1,4 +1,4 @@
-//! `monitor` commands: where in the recording the session stands, and going elsewhere.
+//! `monitor` commands: the session's instant in the recording, and moving to another one.
 
 use tracewire_packets::{HexBytes, Reply};
 use tracewire_target_replay::Execution;
@@ -18,7 +18,7 @@ monitor unknown unavailable -- Answer that they are not available, as at first
 monitor help -- This text
 ";
 
-/// What a user must do whose GDB does not know that it is elsewhere.
+/// The hint for a user whose GDB does not notice the move.
 const STALE: &str = "GDB shows it after: maintenance flush register-cache\n";
 
 impl<E: Execution> ReplaySession<'_, E> {
@@ -56,7 +56,7 @@ impl<E: Execution> ReplaySession<'_, E> {
         }
     }
 
-    /// Where the session stands, in words.
+    /// The session's instant, as text.
     fn place(&self) -> String {
         let (position, end) = (self.replay.position(), self.recording.instructions());
         let Some(next) = self.recording.instruction(position) else {

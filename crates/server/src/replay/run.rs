@@ -1,4 +1,4 @@
-//! Running, stepping, both ways, and saying why the recording stands.
+//! Running and stepping, both ways, and the reason of the last stop.
 
 use tracewire_model::{Address, ThreadId};
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointRequest};
@@ -9,7 +9,7 @@ use tracewire_target_replay::{Execution, Stop, StopCause, Watch};
 
 use super::session::{PROCESS, ReplaySession, cpu, selector};
 
-/// What the letters after `vCont?` say.
+/// The letters after `vCont?`.
 const ACTIONS: &[u8] = b"cCsStr";
 
 /// How the recording is to move forward.
@@ -28,7 +28,7 @@ impl<E: Execution> ReplaySession<'_, E> {
                 let forward = self.forward(actions);
                 self.run(forward)
             }
-            // There is nobody who would take a signal.
+            // A recording takes no signal.
             ResumeRequest::ContinueFrom { address: None }
             | ResumeRequest::ContinueWithSignal { address: None, .. } => self.run(Forward::Run),
             ResumeRequest::StepFrom { address: None }
@@ -43,7 +43,7 @@ impl<E: Execution> ReplaySession<'_, E> {
                 let stop = self.replay.step_back(chosen, &mut self.trace.experiment);
                 self.told(stop)
             }
-            // A movement is over at once.
+            // A movement takes no time.
             ResumeRequest::Interrupt => Reply::Ok,
             _ => Reply::Error(Failure::text(
                 "a recording goes on at its instant, and nowhere else",
@@ -51,7 +51,7 @@ impl<E: Execution> ReplaySession<'_, E> {
         }
     }
 
-    /// What the actions come to: cpus cannot be held, so a thread that is to be stepped says how far all go.
+    /// The combined effect of the actions: cpus cannot be held, so a thread that is stepped decides how far all go.
     fn forward(&self, actions: &ResumeActions) -> Forward {
         let step =
             self.replay
@@ -75,7 +75,7 @@ impl<E: Execution> ReplaySession<'_, E> {
                 self.replay.step_range(thread, start..end, experiment)
             }
         };
-        // A run that has ended by itself has nothing more to look for.
+        // A run that has ended by itself needs no tracepoints any more.
         self.trace.take_out(&mut self.replay);
         self.told(stop)
     }

@@ -1,4 +1,4 @@
-//! One client at a recording: which request is answered by what.
+//! A client's session with a recording, with the dispatch of requests.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,24 +19,24 @@ use crate::trace::{
     SaveFolder, Trace, TraceMachine, announce_frames, announce_runs, with_addresses,
 };
 
-/// The process that all cpus belong to.
+/// The process of all cpus.
 pub(super) const PROCESS: u32 = 1;
 
-/// A client's instant, what it has set, and its trace run.
+/// A client's instant, its settings, and its trace run.
 #[derive(Debug)]
 pub struct ReplaySession<'a, E> {
     pub(super) recording: &'a E,
     pub(super) replay: Replay<&'a E>,
     pub(super) trace: Trace,
-    /// Whose registers are meant (`Hg`).
+    /// The thread whose registers are used (`Hg`).
     pub(super) selected: Option<ThreadId>,
-    /// Who goes on when no `vCont` says so (`Hc`).
+    /// The thread that runs when no `vCont` selects one (`Hc`).
     resumed: Option<ThreadId>,
-    /// Why the recording stands.
+    /// The reason of the last stop.
     pub(super) stop: StopReply,
-    /// Whether the client knows `swbreak`.
+    /// Whether the client supports `swbreak`.
     pub(super) software_breakpoints: bool,
-    /// Whether the user wants zeros for registers that are not known.
+    /// Whether unavailable registers are shown as zeros, at the user's request.
     pub(super) zeros: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn selector(thread: ThreadId) -> ThreadSelector {
 }
 
 impl<'a, E: Execution> ReplaySession<'a, E> {
-    /// Stands at the beginning. `notices` takes what the user of the server should know, line by line.
+    /// Begins at the first instant. `notices` gets messages for the server's user, line by line.
     #[must_use]
     pub fn new(recording: &'a E, save: Option<SaveFolder>, notices: fn(&str)) -> Self {
         let replay = Replay::new(recording);
@@ -229,7 +229,7 @@ impl<E: Execution> Responder for ReplaySession<'_, E> {
     }
 }
 
-/// The cpu that a thread stands for.
+/// The cpu of a thread.
 pub(super) const fn cpu(ThreadId(thread): ThreadId) -> u32 {
     thread.saturating_sub(1)
 }

@@ -1,4 +1,4 @@
-//! The program and its shared libraries: what of them never changes, and what GDB wants to know of where they are.
+//! The program and its shared libraries: their read-only contents, and their addresses for GDB.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub enum ImageError {
     NotElf {
         /// Which.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: String,
     },
     /// It is another one than the one that was traced.
@@ -48,7 +48,7 @@ pub enum ImageError {
         path: PathBuf,
         /// The build id of the file.
         found: String,
-        /// The build id that the trace tells.
+        /// The build id in the trace.
         expected: String,
     },
 }
@@ -59,12 +59,12 @@ pub(super) struct Image {
     pub(super) path: PathBuf,
     pub(super) bias: u64,
     bytes: Vec<u8>,
-    /// Where in memory, without the bias, which bytes of the file are that the program cannot write.
+    /// The bytes of the file that the program cannot write, with their addresses without the bias.
     read_only: Vec<(u64, Range<usize>)>,
     /// All of its mappings, without the bias.
     pub(super) extent: Range<u64>,
     pub(super) entry: u64,
-    /// Where in memory, without the bias, the program headers are; their size and number.
+    /// The address of the program headers without the bias, their size and number.
     pub(super) headers: Option<(u64, u64, u64)>,
     pub(super) dynamic: Option<u64>,
     pub(super) wide: bool,
@@ -102,7 +102,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Reads a file, to stand where it was linked to stand.
+    /// Reads a file, with load bias 0.
     pub(super) fn read(path: &Path) -> Result<Self, ImageError> {
         let cannot_read = |reason| ImageError::Read {
             path: path.to_owned(),
@@ -151,14 +151,14 @@ impl Image {
         })
     }
 
-    /// Fills in what of the memory is in parts of the file that the program cannot write.
+    /// Fills in memory from the parts of the file that the program cannot write.
     pub(super) fn read_memory(&self, address: Address, memory: &mut [Option<u8>]) {
         for (start, range) in &self.read_only {
             let Some(bytes) = self.bytes.get(range.clone()) else {
                 continue;
             };
             let start = start.wrapping_add(self.bias);
-            // Where the part starts within the memory, or the memory within the part.
+            // The start of the part within the memory, or of the memory within the part.
             let (skip, from) = if start >= address.0 {
                 (start - address.0, 0)
             } else {
@@ -174,8 +174,8 @@ impl Image {
         }
     }
 
-    /// Where a movable program was loaded, as far as its tracepoints tell: one that was set at a function by name
-    /// is within the function's code. None when they do not tell, or tell different things.
+    /// The load bias of a movable program, from its tracepoints: one that was set at a function by name is within the
+    /// function's code. `None` when there is no such tracepoint, or they differ.
     pub(super) fn bias_from(&self, tracepoints: &[Tracepoint]) -> Option<u64> {
         let file = object::File::parse(self.bytes.as_slice()).ok()?;
         let mut biases = tracepoints.iter().filter_map(|tracepoint| {
@@ -222,7 +222,7 @@ fn architecture(file: &object::File<'_>) -> Option<Architecture> {
 /// The smallest page there is.
 const PAGE: u64 = 0x1000;
 
-/// What program headers say.
+/// The contents of the program headers.
 struct Shape {
     read_only: Vec<(u64, Range<usize>)>,
     extent: Range<u64>,

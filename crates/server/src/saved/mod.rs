@@ -1,10 +1,10 @@
-//! A trace file, to GDB: everything `target tfile` answers, and what that lacks.
+//! A trace file for GDB: everything that `target tfile` answers, and more.
 //!
-//! GDB's own reader searches a file from its start for every `tfind`, knows one address for all frames of a tracepoint,
-//! skips static tracepoint data, gives up on long lines, and shows no symbols of a program that was loaded elsewhere than
-//! it was linked to be. Served from here, frames are found by an index and by their own program counters, and a program
-//! and libraries whose places are known ([`Module`](tracewire_tracefile::Module) lines, or [`SavedTrace::set_program`])
-//! are where they were.
+//! GDB's own reader searches a file from its start for every `tfind`, has one address for all frames of a tracepoint,
+//! skips static tracepoint data, and fails on long lines. It shows no symbols of a program that was loaded at another
+//! address than its link address. Here an index finds frames, also by their own program counters. A program and
+//! libraries with known addresses ([`Module`](tracewire_tracefile::Module) lines, or [`SavedTrace::set_program`]) are
+//! shown at these.
 
 mod image;
 mod process;
@@ -23,7 +23,7 @@ pub use session::SavedSession;
 
 use image::Image;
 
-/// A trace file that sessions look at. It is never changed, so that any number of them may.
+/// A trace file for sessions. It is never changed, so any number of sessions can share it.
 #[derive(Debug)]
 pub struct SavedTrace {
     file: TraceFile,
@@ -36,7 +36,7 @@ pub struct SavedTrace {
 }
 
 impl SavedTrace {
-    /// Takes a file. Modules that it names are read; those that cannot be are [`Self::problems`].
+    /// Opens the modules that the file names; those that cannot be read are [`Self::problems`].
     #[must_use]
     pub fn new(file: TraceFile) -> Self {
         let (mut images, mut problems) = (Vec::new(), Vec::new());
@@ -67,8 +67,8 @@ impl SavedTrace {
         }
     }
 
-    /// Says which machine the trace is of, for a file that does not. A file whose register blocks have the size of none
-    /// of the machine's register sets is served with all registers unavailable, except the program counter.
+    /// Sets the machine of the trace, for a file that does not name it. If the register blocks have the size of none of
+    /// the machine's register sets, all registers are unavailable except the program counter.
     pub fn set_architecture(&mut self, architecture: Architecture) {
         self.file.set_architecture(architecture);
         self.registers = told_registers(&self.file).or_else(|| {
@@ -79,18 +79,17 @@ impl SavedTrace {
         });
     }
 
-    /// Whether it is known which registers the machine has. GDB does not connect where it is not: it wants to be told
-    /// the program counter, and cannot be.
+    /// Whether the machine's registers are known. GDB does not connect without them: it needs a program counter.
     #[must_use]
     pub const fn knows_registers(&self) -> bool {
         self.registers.is_some()
     }
 
-    /// Says which program was traced, for a file that does not. Where it was loaded is told by the bias (what is added
-    /// to an address of the ELF file); without one, by tracepoints that were set at functions.
+    /// Sets the program that was traced, for a file that does not name it. `bias` is the difference between its
+    /// addresses in memory and in the ELF file; without one, it is found by tracepoints that were set at functions.
     ///
     /// # Errors
-    /// When the file is no program.
+    /// When the file is not a program.
     pub fn set_program(&mut self, path: &Path, bias: Option<u64>) -> Result<(), ImageError> {
         let mut image = Image::read(path)?;
         if let (None, Some(architecture)) = (&self.registers, image.architecture) {
@@ -108,7 +107,7 @@ impl SavedTrace {
             None if image.movable => image.bias_from(tracepoints).unwrap_or(0),
             None => 0,
         };
-        // A program that the file told of is replaced.
+        // A program that the file names is replaced.
         let told = self
             .images
             .first()
@@ -199,7 +198,7 @@ impl SavedTrace {
 struct Registers {
     /// The target description that GDB is to read them by.
     xml: String,
-    /// Where each stands in a block; none when the description cannot be understood.
+    /// The offset of each in a block; `None` when the description is not understood.
     layout: Option<RegisterLayout>,
 }
 
@@ -212,7 +211,7 @@ impl From<StandardRegisters> for Registers {
     }
 }
 
-/// As the file's own target description has them, else those of the machine that it names, or the one register set of the
+/// The registers of the file's own target description, else those of the machine that it names, or the only register set with the
 /// size of the file's blocks.
 fn told_registers(file: &TraceFile) -> Option<Registers> {
     let (order, size) = (file.byte_order(), file.register_block_size());
@@ -223,7 +222,7 @@ fn told_registers(file: &TraceFile) -> Option<Registers> {
         })
     };
     match file.named_architecture() {
-        // GDB must not take other registers for the machine's standard ones than the blocks have.
+        // GDB must not take other registers for the machine's standard ones than those of the blocks.
         Some(name) => size
             .and_then(|size| StandardRegisters::named(name, order, size))
             .or_else(|| smallest(Architecture::of_bfd_name(name, false, order)?))
@@ -236,8 +235,8 @@ fn smallest(architecture: Architecture) -> Option<StandardRegisters> {
     StandardRegisters::all(architecture).into_iter().next()
 }
 
-/// How the run stood when the file was written. It is over, whatever the file says. GDB gives up the connection for a value
-/// that it cannot read.
+/// The state of the run when the file was written. The run is over, whatever the file says. GDB closes the connection
+/// at a value that it cannot read.
 fn status(file: &TraceFile) -> Status {
     let told = file.description().status().cloned();
     let mut status = told.map(Status::understood).unwrap_or_default();
@@ -248,8 +247,7 @@ fn status(file: &TraceFile) -> Status {
     status
 }
 
-/// Why a request that would change something is refused. What it says is a sentence for some packets, and a name for
-/// others.
+/// Why a request that would change something is refused: a sentence for some packets, a name for others.
 fn refusal(request: &TraceRequest) -> String {
     format!(
         "This is a saved trace, which nothing can change. Refused: {}",

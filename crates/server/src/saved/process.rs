@@ -1,4 +1,4 @@
-//! The process that a trace was made of, as GDB asks for it: auxiliary vector, shared libraries.
+//! The traced process, as GDB reads it: auxiliary vector, shared libraries.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use tracewire_model::ByteOrder;
 use super::image::Image;
 use crate::answers::escaped;
 
-/// What the kernel told the program about itself, as far as GDB needs it to find where the program was loaded.
+/// The entries of the auxiliary vector with which GDB finds the program's load address.
 pub(super) fn auxiliary_vector(program: &Image) -> Vec<u8> {
     const PHDR: u64 = 3;
     const PHENT: u64 = 4;
@@ -41,8 +41,8 @@ pub(super) fn auxiliary_vector(program: &Image) -> Vec<u8> {
     bytes
 }
 
-/// The list of shared libraries, `libraries-svr4`. GDB knows a library by the address of its link map, of which a trace
-/// tells nothing; any number that is another one for each will do.
+/// The list of shared libraries, `libraries-svr4`. GDB identifies a library by the address of its link map, which is
+/// not in a trace; any distinct numbers will do.
 pub(super) fn libraries<'a>(libraries: impl Iterator<Item = &'a Image>) -> String {
     let mut text = String::from("<library-list-svr4 version=\"1.0\">");
     for (place, image) in libraries.enumerate() {

@@ -20,14 +20,13 @@ use crate::session::{Answer, PACKET_SIZE, Responder};
 use crate::trace::buffer::nothing_asked_for;
 use crate::trace::{NO_HITS, announce_frames, registers_at, search};
 
-/// The one thread there is. A frame may tell which thread of the program it is of, but GDB must find the same thread
-/// whatever the frame.
+/// The only thread. A frame may have a thread number of the program, but GDB must find the same thread in every frame.
 const THREAD: ThreadSelector = ThreadSelector {
     process: None,
     thread: Which::One(1),
 };
 
-/// What GDB's user reads when the program is to do something.
+/// The message to GDB's user when the program is to run.
 const NO_PROGRAM: &str = "This is a saved trace: no program runs here. Look at frames with tfind.";
 
 /// A session with one debugger.
@@ -84,7 +83,7 @@ impl<'a> SavedSession<'a> {
             | TraceRequest::MarkersAt { .. } => Reply::End,
             TraceRequest::Buffer { offset, length } => self.buffer(*offset, *length),
             TraceRequest::MinimumFastLength => Reply::Length(0),
-            // GDB sends these when it is told what to do with the next run, which need not come.
+            // GDB sends these when the user changes settings for the next run.
             TraceRequest::Disconnected { .. }
             | TraceRequest::Circular { .. }
             | TraceRequest::BufferSize { .. }
@@ -121,7 +120,7 @@ impl<'a> SavedSession<'a> {
         })
     }
 
-    /// What the file, or else its frames, say about a tracepoint.
+    /// The hits and bytes of a tracepoint, from the file or else from its frames.
     fn usage(&self, number: TracepointNumber, address: Address) -> Reply {
         let tracepoints = self.trace.file.description().tracepoints();
         let wanted = tracepoints.iter().find(|tracepoint| {
@@ -170,9 +169,9 @@ const HELP: &str = "monitor info -- The trace file, its frames, and where its mo
                     monitor help -- This text\n";
 
 impl Debuggee for SavedSession<'_> {
-    /// Unavailable where the frame does not have them. Where it has none, its place is told all the same, as gdbserver
-    /// does, so that GDB can show it. Without a frame the program counter is 0, which is nowhere: GDB refuses a target
-    /// whose program counter is not available.
+    /// Registers that the frame does not have are unavailable. Without any, its program counter is still reported, as
+    /// by gdbserver, so that GDB can show it. Without a frame the program counter is 0, which is no code: GDB refuses a
+    /// target whose program counter is unavailable.
     fn registers(&mut self) -> Option<RegisterBytes> {
         let frame = self.frame();
         let layout = self.layout();
@@ -199,7 +198,7 @@ impl Debuggee for SavedSession<'_> {
         Some(start..start + register.size() as usize)
     }
 
-    /// From the frame, or what of the program cannot change.
+    /// From the frame, or from read-only parts of the program.
     fn memory(&mut self, address: Address, length: usize) -> Vec<u8> {
         let mut memory = vec![None; length];
         if let Some(frame) = self.frame() {
@@ -295,13 +294,13 @@ impl Responder for SavedSession<'_> {
             Request::Resume(_) => {
                 Answer::Output(format!("{NO_PROGRAM}\n"), Reply::Stop(self.stop()))
             }
-            // Where nothing runs, every breakpoint is as good as inserted; so GDB gets to the point of being told that
+            // Where nothing runs, every breakpoint counts as inserted, so that GDB gets as far as the error that
             // nothing runs.
             Request::Breakpoint(_) => Reply::Ok.into(),
             Request::Process(request) => attached(self, request),
             request => respond(self, request),
         };
-        // What was read of a file that was cut meanwhile is not what the file had.
+        // Data read from a file that was truncated meanwhile is not valid.
         match (answer, self.trace.file.verify()) {
             (Answer::Reply(_) | Answer::Output(..), Err(cut)) => Answer::failed(&cut.to_string()),
             (answer, _) => answer,

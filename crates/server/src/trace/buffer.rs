@@ -9,7 +9,7 @@ use super::Trace;
 use super::kept::KeptFrames;
 use crate::session::PACKET_SIZE;
 
-/// The size of a trace buffer of which nobody has said anything, in bytes; gdbserver's.
+/// The default size of a trace buffer in bytes; gdbserver's.
 pub(crate) const DEFAULT_SIZE: u64 = 0x50_0000;
 
 /// The largest buffer that is made for a client, in bytes.
@@ -19,7 +19,7 @@ const LARGEST: u64 = 4 << 30;
 #[derive(Debug)]
 pub(crate) struct Buffer {
     store: Store,
-    /// How many frames have come, those included that are gone.
+    /// How many frames have been appended, including removed ones.
     appended: u64,
     copy: Option<Copy>,
 }
@@ -30,14 +30,14 @@ enum Store {
     Circular(CircularStore),
 }
 
-/// A copy of the frames in a file without a name, where a client may have them saved.
+/// A copy of the frames in an unnamed file, if a client may save them.
 #[derive(Debug)]
 pub(super) struct Copy {
     pub(super) file: Spool,
     /// The size of the register blocks in the file.
     pub(super) block_size: usize,
     pub(super) order: ByteOrder,
-    /// The register sets of the frames that come.
+    /// The register sets of new frames.
     pub(super) sets: RegisterSets,
     expanded: Vec<u8>,
 }
@@ -86,13 +86,13 @@ impl Buffer {
         }
     }
 
-    /// How many frames have come, those included that are gone.
+    /// How many frames have been appended, including removed ones.
     pub(super) const fn appended(&self) -> u64 {
         self.appended
     }
 
-    /// Has the frames to come copied into a file as well. It is given up when it cannot be written, and when the buffer is
-    /// of the kind whose frames do not stay.
+    /// Copies later frames into a file as well. The copy is dropped when it cannot be written, and when the buffer is
+    /// circular.
     pub(super) fn copy_to(&mut self, copy: Copy) {
         if matches!(self.store, Store::Linear(_)) && self.appended == 0 {
             self.copy = Some(copy);
@@ -104,8 +104,8 @@ impl Buffer {
         self.copy.is_some()
     }
 
-    /// Tells the copy which registers the frames keep from now on. It is given up where the blocks of its file end before one of
-    /// them.
+    /// Sets the registers that frames keep from now on for the copy. It is dropped if the blocks of its file end before
+    /// one of them.
     pub(super) fn set_register_sets(&mut self, sets: &RegisterSets) {
         self.copy.take_if(|copy| copy.block_size < sets.end());
         if let Some(copy) = &mut self.copy {
@@ -113,7 +113,7 @@ impl Buffer {
         }
     }
 
-    /// Becomes circular, or linear, with the frames that there are. Those of a circular buffer are not copied into a file.
+    /// Makes the buffer circular or linear, and keeps its frames. Those of a circular buffer are not copied into a file.
     pub(crate) fn make_circular(&mut self, on: bool, order: ByteOrder) {
         let nothing = Store::Linear(LinearStore::growing(Vec::new(), 0));
         self.store = match std::mem::replace(&mut self.store, nothing) {
@@ -126,7 +126,7 @@ impl Buffer {
         };
     }
 
-    /// The file with all the frames, which no more frames are copied to.
+    /// Takes the file with all the frames; later frames are not copied to it.
     pub(super) fn take_copy(&mut self) -> Option<Copy> {
         self.copy.take()
     }
@@ -174,13 +174,13 @@ impl FrameStore for Buffer {
     }
 }
 
-/// The answer to a request for no bytes: an empty one would say that there is no such packet, and `l` that there are none.
+/// The answer to a request for no bytes: an empty one would mean that the packet is not supported, and `l` that there are none.
 pub(crate) fn nothing_asked_for() -> Reply {
     Reply::Error(Failure::text("no bytes of the trace buffer are asked for"))
 }
 
 impl Trace {
-    /// `qTBuffer`: a part of the frames, as they would stand in a file.
+    /// `qTBuffer`: a part of the frames, in the format of a file.
     pub(crate) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
         if length == 0 {
             return nothing_asked_for();

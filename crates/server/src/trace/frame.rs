@@ -36,14 +36,15 @@ impl Trace {
         Some(what(&frame))
     }
 
-    /// The registers that the selected frame keeps; none where it keeps all, or none.
+    /// The registers that the selected frame keeps; `None` if it keeps all, or none.
     fn selected_set(&mut self) -> Option<&RegisterSet> {
         let number = self.selected?;
         let (frames, places, _) = self.frames()?;
         places.set_of(number, frames)
     }
 
-    /// The frame's registers, unavailable where it has none; its place is told all the same, so that GDB can show it.
+    /// The frame's registers, unavailable if it has none; its program counter is reported all the same, so that GDB can
+    /// show it.
     fn frame_registers(&mut self) -> Option<RegisterBytes> {
         let (layout, order) = (self.machine.layout.clone(), self.machine.byte_order);
         let known = self
@@ -108,7 +109,7 @@ impl Trace {
     }
 }
 
-/// What `QTFrame` looks for; none where it selects no frame.
+/// The search of `QTFrame`; `None` if it selects no frame.
 pub(crate) fn search(selection: FrameSelection) -> Option<Search> {
     Some(match selection {
         FrameSelection::None => return None,
@@ -120,7 +121,7 @@ pub(crate) fn search(selection: FrameSelection) -> Option<Search> {
     })
 }
 
-/// The registers where only the program counter is known, perhaps.
+/// The registers if only the program counter is known, or not even that.
 pub(crate) fn registers_at(
     place: Option<Address>,
     layout: &RegisterLayout,
@@ -160,7 +161,7 @@ impl FrameMemory {
         self.bytes.into_iter().map_while(|byte| byte).collect()
     }
 
-    /// Up to the first byte that neither the frame has, nor the program, whose memory is given, where it never changes.
+    /// The bytes up to the first one that is neither in the frame nor in the given read-only memory of the program.
     fn with_constant(mut self, program: &[u8]) -> Vec<u8> {
         let places = self.bytes.iter_mut().zip(&self.constant);
         for ((byte, constant), value) in places.zip(program) {

@@ -1,7 +1,7 @@
-//! The frames in a session's buffer, as its readers see them.
+//! The frames in a session's buffer, as they are read.
 //!
-//! Of its registers a frame in the buffer keeps those that were asked for ([`RegisterSets`]). One that is looked at is expanded to
-//! the frame that a file would have, by itself: the others stay as they are.
+//! A frame in the buffer keeps only the registers that were requested ([`RegisterSets`]). A frame that is read is
+//! expanded to the frame that a file would have; the others stay as they are.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -19,9 +19,9 @@ const FRAME_HEADER: usize = 6;
 #[derive(Clone, Copy)]
 pub(super) struct KeptFrames<'b> {
     parts: (&'b [u8], &'b [u8]),
-    /// How many have ever come.
+    /// The total number of appended frames.
     appended: u64,
-    /// How many of these are there.
+    /// How many of these are present.
     present: u64,
     sets: Option<&'b RegisterSets>,
     order: ByteOrder,
@@ -59,7 +59,7 @@ impl<'b> KeptFrames<'b> {
         })
     }
 
-    /// The frame that begins here.
+    /// The frame at this offset.
     fn frame(&self, start: usize) -> Option<Cow<'b, [u8]>> {
         let header = self.bytes(start, FRAME_HEADER)?;
         let [_, _, size @ ..] = *header.first_chunk::<FRAME_HEADER>()?;
@@ -95,7 +95,7 @@ impl<'b> KeptFrames<'b> {
         }
     }
 
-    /// Hands out all frames from the first to the last, expanded.
+    /// Calls the function for all frames from the first to the last, expanded.
     pub(super) fn for_each(
         &self,
         mut take: impl FnMut(&[u8]) -> Result<(), WriteError>,
@@ -112,27 +112,27 @@ impl<'b> KeptFrames<'b> {
     }
 }
 
-/// Where a frame begins, in bytes from a beginning that stays while frames come and go.
+/// The start of a frame, in bytes from a fixed origin that does not change when frames are added or removed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     kept: u64,
-    /// Where it would with all frames expanded, as GDB reads the buffer.
+    /// The same with all frames expanded, as GDB reads the buffer.
     expanded: u64,
 }
 
-/// Where the frames of a buffer stand, and the one that was looked at last.
+/// The places of a buffer's frames, and the frame that was read last.
 #[derive(Debug, Default)]
 pub(super) struct FramePlaces {
     places: VecDeque<Place>,
     /// How many were there before the first of these.
     gone: u64,
-    /// Where the next one will begin.
+    /// The place of the next frame.
     next: Place,
     expanded: Vec<u8>,
 }
 
 impl FramePlaces {
-    /// Takes note of the frames that have come and gone.
+    /// Updates the places after frames were added or removed.
     pub(super) fn follow(&mut self, frames: KeptFrames<'_>) {
         let gone = frames.appended - frames.present;
         let leaving = usize::try_from(gone - self.gone).unwrap_or(usize::MAX);
@@ -150,13 +150,13 @@ impl FramePlaces {
         self.places.front().copied().unwrap_or(self.next)
     }
 
-    /// Where a frame begins in the buffer.
+    /// The start of a frame in the buffer.
     fn start(&self, number: FrameNumber) -> Option<usize> {
         let place = self.places.get(usize::try_from(number.0).ok()?)?;
         usize::try_from(place.kept - self.first().kept).ok()
     }
 
-    /// A frame of the buffer, which `file` says the meaning of.
+    /// A frame of the buffer, which `file` describes.
     pub(super) fn frame<'f>(
         &'f mut self,
         number: FrameNumber,
@@ -169,7 +169,7 @@ impl FramePlaces {
         file.frame_elsewhere(number, start as u64, &self.expanded)
     }
 
-    /// The registers that a frame keeps; none where it keeps all, or none.
+    /// The registers that a frame keeps; `None` if it keeps all, or none.
     pub(super) fn set_of<'b>(
         &self,
         number: FrameNumber,
@@ -179,7 +179,7 @@ impl FramePlaces {
         frames.sets?.of_frame(&frame, frames.order)
     }
 
-    /// The first frame behind `after` that is looked for.
+    /// The first matching frame after `after`.
     pub(super) fn find(
         &mut self,
         search: Search,
@@ -210,7 +210,7 @@ impl FramePlaces {
         self.next.expanded - self.first().expanded
     }
 
-    /// A part of the expanded frames, of at most `most` bytes. Less only where they end.
+    /// A part of the expanded frames, of at most `most` bytes. Less only at their end.
     pub(super) fn part(&self, offset: u64, most: usize, frames: KeptFrames<'_>) -> Vec<u8> {
         let offset = self.first().expanded + offset;
         let after = self

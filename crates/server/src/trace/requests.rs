@@ -1,4 +1,4 @@
-//! Which tracepoint packet is answered by what.
+//! Dispatch of the tracepoint packets.
 
 use tracewire_experiment::{Mechanism, Target};
 use tracewire_model::{Address, Status, TracepointUsage, VariableNumber, kgtp_warning};
@@ -9,17 +9,17 @@ use super::Trace;
 use super::buffer::DEFAULT_SIZE;
 use crate::answers::done;
 
-/// How many bytes a jump takes, on x86.
+/// The length of a jump on x86, in bytes.
 const JUMP_LENGTH: u64 = 5;
 
 impl Trace {
-    /// Answers a request. Without a target nothing is put into a program, and no run can be started.
+    /// Answers a request. Without a target nothing is inserted in a program, and no run can be started.
     pub(crate) fn answer(
         &mut self,
         request: &TraceRequest,
         mut target: Option<&mut impl Target>,
     ) -> Reply {
-        // What pads have collected by now counts.
+        // Frames that pads have collected by now count.
         self.experiment.look();
         if let Some(error) = self.complete_before(request, target.as_deref_mut()) {
             return error;
@@ -126,9 +126,9 @@ impl Trace {
         }
     }
 
-    /// How long an instruction must be that any fast tracepoint may be placed on. Where the mechanism is not forced to be a jump,
-    /// one that cannot be a jump is a trap. Where it is, GDB is to refuse those that might not be one, since they would keep
-    /// the run from starting: a jump takes this much, and over a shorter instruction there is not always one.
+    /// The least length of an instruction at which any fast tracepoint is accepted. If the mechanism need not be a jump, a
+    /// tracepoint that cannot be one is a trap. Otherwise GDB must refuse shorter ones, since they would prevent the run from
+    /// starting: a jump takes this much, and over a shorter instruction it is not always possible.
     fn shortest_fast(&self) -> u64 {
         match self.experiment.mechanism() {
             Mechanism::Jump => JUMP_LENGTH,
@@ -146,7 +146,7 @@ impl Trace {
     }
 }
 
-/// A request with its addresses as the target has them: GDB extends those of some machines.
+/// A request with the target's form of addresses: GDB extends those of some machines.
 pub(crate) fn with_addresses(
     request: &TraceRequest,
     place: &dyn Fn(Address) -> Address,
@@ -173,7 +173,7 @@ pub(crate) fn with_addresses(
     request
 }
 
-/// The answer to a question about a tracepoint that is not defined, or not at this address: it has no hits there. It is no error,
-/// since GDB asks for each location that it knows, also for one in a library that has just come and that it has not
-/// defined yet, and gives `tstatus` up at an error.
+/// The answer about a tracepoint that is not defined, or not at this address: it has no hits there. It is no error,
+/// since GDB asks for each location that it knows. A location may be in a library that was just loaded, and not defined
+/// yet; at an error GDB aborts `tstatus`.
 pub(crate) const NO_HITS: Reply = Reply::TracepointUsage(TracepointUsage { hits: 0, bytes: 0 });

@@ -1,7 +1,7 @@
-//! Saving a trace on the server (`QTSave`), in a folder that its user has named.
+//! Saving a trace on the server (`QTSave`), in a directory that its user has given.
 //!
-//! GDB, which waits for the answer, would rather not wait for half a gigabyte: so the frames of a linear buffer are copied
-//! into a file without a name as they come, and saving gives that file its name.
+//! GDB waits for the answer, and should not wait for half a gigabyte. So the frames of a linear buffer are copied into an unnamed
+//! file as they come, and saving gives that file its name.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -20,7 +20,7 @@ use super::buffer::Copy;
 pub struct SaveFolder(pub PathBuf);
 
 impl SaveFolder {
-    /// The file of a name, which must not lead out of the folder.
+    /// The path of a name, which must not lead out of the directory.
     fn file(&self, name: &str) -> Option<PathBuf> {
         let path = Path::new(name);
         let inside = path
@@ -31,8 +31,8 @@ impl SaveFolder {
 }
 
 impl Trace {
-    /// The size of the register blocks of a file of this run, which end behind the last register that is collected: those behind
-    /// it are then unavailable to GDB too, which has no word for others.
+    /// The size of the register blocks in a file of this run, which end after the last collected register. Registers
+    /// after it are then unavailable to GDB too, which has no other term for them.
     fn file_block_size(&self) -> usize {
         let sets = self.experiment.register_sets();
         match sets.map_or(0, RegisterSets::end) {
@@ -50,7 +50,7 @@ impl Trace {
         }
     }
 
-    /// What a file of this run says of itself.
+    /// The description in a file of this run.
     pub(super) fn parts(&self) -> DescriptionParts {
         let mut tracepoints = self.tracepoints();
         tell_as_gdb_takes(&mut tracepoints, &self.machine.layout);
@@ -64,7 +64,7 @@ impl Trace {
         }
     }
 
-    /// A file for the copy of the frames of a run that begins; none where nothing can be saved, or not in this way.
+    /// A file for the copy of a new run's frames; `None` if nothing can be saved, or not in this way.
     pub(super) fn copy_to_save(&self) -> Option<Copy> {
         let SaveFolder(folder) = self.save.as_ref()?;
         let block_size = self.file_block_size();
@@ -92,7 +92,7 @@ impl Trace {
     }
 
     fn write(&mut self, path: &Path) -> Result<(), WriteError> {
-        // While a run is on, more frames are to come, which do not belong into what is saved now.
+        // During a run more frames come, which do not belong in the file that is saved now.
         if !self.experiment.is_running()
             && let Some(copy) = self.experiment.store().take_copy()
         {

@@ -1,9 +1,9 @@
-//! Packets made of any bytes: those that GDB sends, with numbers that fit together now and then, out of any order, cut,
-//! changed, and junk. The tests, the fuzz target `session` and the torture of a live process make theirs with this.
+//! Packets made of arbitrary bytes: those that GDB sends, with numbers that sometimes match, in any order, cut,
+//! changed, and junk. The tests, the fuzz target `session` and the torture of a live process use this.
 
 use std::fmt::Write;
 
-/// Where a program has something that a packet may be about.
+/// Addresses in a program for packets.
 pub struct Places {
     /// Addresses of instructions.
     pub code: Vec<u64>,
@@ -15,7 +15,7 @@ pub struct Places {
     pub harmful: bool,
 }
 
-/// The bytes that all choices are made of; zeros once they are used up.
+/// The bytes that decide all choices; zeros once they are used up.
 pub struct Choices<'a>(pub &'a [u8]);
 
 impl Choices<'_> {
@@ -121,7 +121,7 @@ impl Choices<'_> {
     /// One packet's payload.
     pub fn packet(&mut self, places: &Places) -> Vec<u8> {
         let mut payload = self.sound_packet(places).into_bytes();
-        // Cut, changed, or another byte put in.
+        // Cut, changed, or with another byte inserted.
         if self.below(12) == 0 && !payload.is_empty() {
             let place = self.below(payload.len());
             match self.below(3) {
@@ -129,7 +129,7 @@ impl Choices<'_> {
                 1 => payload[place] = self.byte(),
                 _ => payload.insert(place, self.byte()),
             }
-            // What would end it early, and what may not be done.
+            // Bytes that would end it early, and packets that are not allowed.
             payload.retain(|byte| !b"#$}*\x03".contains(byte));
             let first = payload.first().copied().unwrap_or(0);
             if !places.harmful && !b"QqHTg?m".contains(&first) {

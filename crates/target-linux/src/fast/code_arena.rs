@@ -1,4 +1,4 @@
-//! Memory of the process for pads, and which of it is in use.
+//! Memory of the process for pads, with its used and free ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,9 +8,9 @@ use std::ops::Range;
 pub(crate) struct CodeArena {
     /// Their ends by their starts.
     mapped: BTreeMap<u64, u64>,
-    /// The ends of what is used by their starts.
+    /// The used ranges: start to end.
     used: BTreeMap<u64, u64>,
-    /// The ends of what is free by their starts; none touches another of its area.
+    /// The free ranges: start to end. Neighbours within an area are merged.
     free: BTreeMap<u64, u64>,
 }
 
@@ -24,7 +24,7 @@ impl CodeArena {
         self.mapped.iter().map(|(start, end)| *start..*end)
     }
 
-    /// Takes a range that is free.
+    /// Marks a free range as used.
     pub(crate) fn use_range(&mut self, range: Range<u64>) {
         self.used.insert(range.start, range.end);
         let around = self.free.range(..=range.start).next_back();
@@ -40,7 +40,7 @@ impl CodeArena {
         }
     }
 
-    /// Gives a used range back, and takes out the area that it was in if nothing else in there is used.
+    /// Frees a used range. Returns the area that it was in if nothing else in it is used; the area is then removed.
     pub(crate) fn give_back(&mut self, start: u64) -> Option<Range<u64>> {
         let (area, free) = self.forget_use(start)?;
         if free != area {
@@ -51,7 +51,7 @@ impl CodeArena {
         Some(area)
     }
 
-    /// Gives a used range back; its area stays. Gives that, and the free stretch there is now.
+    /// Frees a used range; its area stays. Returns the area, and the free range that results.
     pub(crate) fn forget_use(&mut self, start: u64) -> Option<(Range<u64>, Range<u64>)> {
         let end = self.used.remove(&start)?;
         let (&area, &area_end) = self.mapped.range(..=start).next_back()?;
@@ -74,7 +74,7 @@ impl CodeArena {
         Some((area..area_end, free))
     }
 
-    /// The free stretches that lie in a range, clipped to it, in rising order.
+    /// The free ranges within a range, clipped to it, in rising order.
     pub(crate) fn free(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let first = self
             .free

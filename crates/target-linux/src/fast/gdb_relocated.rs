@@ -1,7 +1,8 @@
 //! Copies of instructions that GDB makes (`qRelocInsn`).
 //!
-//! It is asked for instructions that a copy of our own would do as well, and only for those that a jump stands over alone
-//! and that neither branch nor call: GDB copies a short branch as it is, and has a call leave an address of ours.
+//! GDB is asked only for instructions that the jump covers alone and that neither branch nor call. GDB copies a short
+//! branch unchanged, and its copy of a call pushes an address in the pad. A copy of our own would do as well for the
+//! rest.
 
 use std::ops::Range;
 
@@ -9,16 +10,16 @@ use tracewire_jump_pad::relocate::{Block, Copy, JUMP_LENGTH, MAX_INSTRUCTION, Pl
 
 use crate::memory::Memory;
 
-/// The room for a copy with the jump back, in bytes: more than GDB makes of any instruction.
+/// The space for a copy and the jump back, in bytes: more than GDB makes of any instruction.
 const ROOM: u64 = 64;
 
-/// A copy that a debugger makes.
+/// A copy by a debugger.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GdbRelocated {
     start: u64,
-    /// The length of the copy, 0 as long as it is not made.
+    /// The length of the copy; 0 until it is made.
     length: u64,
-    /// The pad that leads there, once one does.
+    /// The pad that ends in the copy, once there is one.
     pad: u64,
 }
 
@@ -51,7 +52,7 @@ impl super::Fast {
             .is_some_and(|borrowed| self.pads.contains_key(&borrowed.pad))
     }
 
-    /// The debugger has made the copy, of so many bytes; `None` if it could not.
+    /// The debugger has made a copy of this length; `None` if it could not.
     pub(crate) fn note_copy(&mut self, site: u64, length: Option<u64>) {
         let fits = |length: &u64| (1..=ROOM - JUMP_LENGTH as u64).contains(length);
         match (self.borrowed.get_mut(&site), length.filter(fits)) {
@@ -60,7 +61,7 @@ impl super::Fast {
         }
     }
 
-    /// How long a debugger's copy of the instruction at a site may be; `None` where a copy of ours is to be preferred.
+    /// How long a debugger's copy of the instruction at a site may be; `None` where our own copy is preferred.
     pub(super) fn room_to_borrow(&self, memory: &Memory, site: u64) -> Option<u64> {
         if self.has_borrowed(site) {
             return None;
@@ -71,7 +72,7 @@ impl super::Fast {
         (block.length() >= JUMP_LENGTH && block.is_plain()).then_some(ROOM)
     }
 
-    /// A debugger is to make a copy of the instruction at a site, here.
+    /// Reserves space for a debugger's copy of the instruction at a site.
     pub(super) fn borrow(&mut self, site: u64, room: Range<u64>) {
         let start = room.start;
         self.areas.use_range(room);
@@ -83,7 +84,7 @@ impl super::Fast {
         self.borrowed.insert(site, borrowed);
     }
 
-    /// Ends a pad in a debugger's copy, where there is one: what stands in place of our own copy, at `at`.
+    /// Ends a pad in the debugger's copy if there is one, instead of our own copy at `at`.
     pub(super) fn lead_to_borrowed(
         &mut self,
         memory: &Memory,

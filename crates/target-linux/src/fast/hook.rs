@@ -1,8 +1,8 @@
 //! The function that the dynamic linker calls when it has loaded or unloaded something.
 //!
-//! A breakpoint there would end the program should we be killed. A pad does it instead, whatever serves tracepoints: it sends
-//! its thread a signal ([`report`]), for which the thread stops as long as we are there. Where there can be no jump, and
-//! under a debugger, which puts a breakpoint there itself, it is a breakpoint.
+//! If the tracer were killed, a breakpoint there would end the program. So a pad is used, whatever serves the
+//! tracepoints: it sends its thread a signal ([`report`]), for which the thread stops while the tracer lives. Where no
+//! jump is possible, and under a debugger, which inserts a breakpoint there itself, it is a breakpoint.
 
 use tracewire_experiment::PadCode;
 use tracewire_fail_point::fail_point;
@@ -17,7 +17,7 @@ use crate::patcher::Patcher;
 use crate::ptrace::PAGE_SIZE;
 
 impl Patcher<'_> {
-    /// Sees to it that changes of the libraries are noticed, where nothing does it yet.
+    /// Places the hook for changes of the libraries, if there is none yet.
     pub(crate) fn place_loader_hook(&mut self) {
         let Some(hook) = self.tracee.program.dynamic_linker.hook() else {
             return;
@@ -45,11 +45,11 @@ impl Patcher<'_> {
                 Err(_) => self.tracee.fast.give_hook_up(),
             }
         }
-        // Without it, libraries are loaded unnoticed; the program is none the worse for it.
+        // Without it, libraries are loaded unnoticed, and the program is not affected.
         let _ = self.insert_breakpoint(hook, Purpose::DynamicLinker);
     }
 
-    /// Puts a jump at the hook. All threads stand.
+    /// Puts a jump at the hook. All threads are stopped.
     fn hook_by_jump(&mut self, hook: u64) -> Result<(), NoJump> {
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
         self.check_code(hook)
@@ -71,7 +71,7 @@ impl Patcher<'_> {
         Ok(())
     }
 
-    /// Puts a breakpoint in place of the jump at the hook, if that is there. All threads stand.
+    /// Replaces the jump at the hook, if there is one, by a breakpoint. All threads are stopped.
     pub(crate) fn hook_by_trap(&mut self) {
         if let Some(hook) = self.tracee.program.dynamic_linker.hook()
             && self.tracee.is_hook_jump(hook)

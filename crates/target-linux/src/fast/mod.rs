@@ -1,10 +1,10 @@
-//! Jump pads: tracepoints that the program serves by itself.
+//! Jump pads: tracepoints that the program serves without a stop.
 //!
-//! At the site stands a jump, into code of ours in memory that we had the process map: the *pad*. It does what the
-//! tracepoint is there for, runs a copy of the displaced instructions, and jumps back. No stop, no system call.
+//! The site has a jump to a *pad*: code in memory that the process maps for us. The pad evaluates and collects, runs a
+//! copy of the displaced instructions, and jumps back. There is no stop and no system call.
 //!
-//! All of this happens while every thread stands still. A jump goes in with one write within a page, which the kernel
-//! does not leave half done even if we are killed: the program never runs with a part of a jump.
+//! Jumps are changed only while every thread is stopped. A jump is inserted with one write within a page, which the
+//! kernel completes even if the tracer is killed: the program never runs a part of a jump.
 
 mod call_events;
 mod change;
@@ -42,38 +42,38 @@ pub(crate) use shared::Mapping;
 pub use shared::{Ownership, SharedMemory};
 use shared_state::{HookMemory, SharedState};
 
-/// The jumps in a process, and the pads that they lead to.
+/// The jumps in a process, and their pads.
 #[derive(Debug, Default)]
 pub(crate) struct Fast {
     /// The jumps by their sites.
     jumps: BTreeMap<u64, Patch>,
-    /// The pads by their starts, those included whose jump is out while a thread may still be inside.
+    /// The pads by their starts, including those whose jump is removed while a thread may still be inside.
     pads: BTreeMap<u64, Pad>,
-    /// Jumps on the way from a site to its pad, by their addresses, and which pad that is.
+    /// Jumps from the range of a site to its pad, by their addresses, with the pad.
     springboards: BTreeMap<u64, u64>,
     /// Where pads are: near their sites.
     areas: CodeArena,
-    /// Where springboards are: no pad lies where a neighbour's jump can only lead.
+    /// Where springboards are: pads are kept out of the ranges that only a neighbour's jump can reach.
     springboard_areas: CodeArena,
-    /// The pads whose jump is out, which are freed together.
+    /// The pads whose jump is removed, which are freed together.
     retired: Vec<u64>,
     /// Copies of displaced instructions that a debugger makes, by the sites.
     borrowed: BTreeMap<u64, GdbRelocated>,
-    /// Where branches lead, by the mapping whose code they are in.
+    /// The targets of branches, by the mapping that contains the branches.
     landings: BTreeMap<Code, Landings>,
     /// Sites whose jump has become a trap, and why.
     demoted: Vec<(u64, String)>,
-    /// The address and the size of what is shared.
+    /// The address and size of each shared mapping.
     shared: Vec<(u64, u64)>,
-    /// What is out of the memory for a child that shares it and is not traced.
+    /// The patches that are out of the memory while an untraced child shares it.
     pub(crate) bare: Option<BareMemory>,
     attended: Option<SharedState>,
     hook: Option<HookMemory>,
-    /// Signal handlers have been let run on top of a pad: some stack may lead back into it.
+    /// Signal handlers have run on top of a pad: some stack may return into it.
     interrupted: bool,
 }
 
-/// Which code a mapping has: a library that is loaded later may have the addresses of one that went.
+/// The code in a mapping: a library that is loaded later may have the addresses of one that was unloaded.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Code {
     start: u64,
@@ -82,15 +82,15 @@ struct Code {
     inode: u64,
 }
 
-/// What is known of where the branches of a mapping lead.
+/// The known branch targets in a mapping.
 #[derive(Clone, Debug)]
 enum Landings {
-    /// It was looked at for so many places, one by one.
+    /// This many places were searched one by one.
     Searched(u32),
     All(Rc<BTreeSet<u64>>),
 }
 
-/// A jump that has been taken out for a moment.
+/// A jump that was removed temporarily.
 #[derive(Debug)]
 pub(crate) struct Lifted {
     site: u64,
@@ -103,7 +103,7 @@ impl Lifted {
     }
 }
 
-/// What was taken out of the memory for a child that is not traced.
+/// The patches that were removed from the memory for a child that is not traced.
 #[derive(Debug)]
 pub(crate) struct BareMemory {
     /// The thread that waits in vfork for that child.
@@ -111,7 +111,7 @@ pub(crate) struct BareMemory {
     pub(crate) jumps: Vec<Lifted>,
 }
 
-/// What a pad does before the displaced instructions.
+/// The code of a pad before the displaced instructions.
 pub(crate) type Body = Rc<PadCode>;
 
 /// Why a site cannot have a jump.
@@ -147,7 +147,7 @@ struct Patch {
 #[derive(Debug)]
 struct Pad {
     site: u64,
-    /// Where the jump at the site leads, if not to the pad itself.
+    /// Where the jump at the site goes, if not to the pad itself.
     springboard: Option<u64>,
     /// The length of the body.
     body: u64,
@@ -157,7 +157,7 @@ struct Pad {
     displaced: Range<u64>,
     /// The last of them, if it may wait in the kernel or repeat itself.
     restartable: Option<u64>,
-    /// Its jump is out.
+    /// Its jump is removed.
     retired: bool,
 }
 
@@ -167,24 +167,24 @@ impl Pad {
     }
 }
 
-/// Where a thread is that is in code of ours.
+/// Where in code of the tracer a thread is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inside {
-    /// It has not done anything yet.
+    /// Nothing has been executed yet.
     Entry { site: u64 },
-    /// In the body, this far.
+    /// In the body, at this offset.
     Body { pad: u64, offset: u64 },
-    /// Among the displaced instructions.
+    /// In the displaced instructions.
     Displaced { pad: u64, spot: Spot },
 }
 
 impl Fast {
-    /// Takes over where branches lead from a process whose memory this one has a copy of.
+    /// Copies the branch targets from the process whose memory this one has a copy of.
     pub(crate) fn take_landings_of(&mut self, parent: &Self) {
         self.landings.clone_from(&parent.landings);
     }
 
-    /// What a thread at this address does in code of ours.
+    /// The part of the tracer's code that a thread at this address executes.
     pub(crate) fn inside(&self, address: u64) -> Option<Inside> {
         if let Some(pad) = self.springboards.get(&address) {
             let site = self.pads.get(pad)?.site;
@@ -211,8 +211,8 @@ impl Fast {
         })
     }
 
-    /// Gives up what was set up for pads. Where pads stay in the program, their memory does: its journal is closed, so that
-    /// nobody takes this run for one whose tracer was killed.
+    /// Drops the state that pads share with the tracer. If pads stay in the program, their memory stays too, and its
+    /// journal is closed: no tracer takes this run for one whose tracer was killed.
     pub(crate) fn leave_attended(&mut self) {
         if let Some(attended) = self.attended.take() {
             attended.journal.close();
@@ -224,12 +224,12 @@ impl Fast {
         self.hook = None;
     }
 
-    /// Memory that is shared, of this size.
+    /// Notes shared memory of this size.
     pub(crate) fn note_shared(&mut self, address: u64, size: u64) {
         self.shared.push((address, size));
     }
 
-    /// A signal handler runs on top of a pad.
+    /// Notes that a signal handler runs on top of a pad.
     pub(crate) const fn note_interrupted(&mut self) {
         self.interrupted = true;
     }
@@ -239,7 +239,7 @@ impl Fast {
         !self.pads.is_empty()
     }
 
-    /// The sites whose jump has become a trap since they were taken last, and why.
+    /// Takes the sites whose jump has become a trap since the last call, with the reason.
     pub(crate) fn take_demoted(&mut self) -> Vec<(u64, String)> {
         std::mem::take(&mut self.demoted)
     }
@@ -249,7 +249,7 @@ impl Fast {
         Some(self.pads.get(&pad)?.site)
     }
 
-    /// Whether a jump stands at this address.
+    /// Whether there is a jump at this address.
     pub(crate) fn has_jump(&self, site: u64) -> bool {
         self.jumps.contains_key(&site)
     }
@@ -260,12 +260,12 @@ impl Fast {
         self.jumps.keys().any(|site| Some(*site) != hook)
     }
 
-    /// Whether there are jumps, be it one at the dynamic linker's hook.
+    /// Whether there are jumps, including one at the dynamic linker's hook.
     pub(crate) fn is_in_use(&self) -> bool {
         !self.jumps.is_empty()
     }
 
-    /// What notes the jump at a site for a tracer that comes after us.
+    /// The journal that records the jump at a site for a later tracer.
     fn journal_of(&mut self, site: u64) -> Option<&mut Journal> {
         match &mut self.hook {
             Some(memory) if memory.hook() == site => Some(memory.journal()),
@@ -290,7 +290,7 @@ impl Fast {
         (address < site + patch.jump.written() as u64).then_some(patch.pad)
     }
 
-    /// The jump to a pad is out.
+    /// Notes that the jump to a pad is removed.
     fn retire(&mut self, start: u64) {
         if let Some(pad) = self.pads.get_mut(&start) {
             pad.retired = true;

@@ -1,4 +1,4 @@
-//! Where a thread is in pads, and where it would be in the program.
+//! The position of a thread in pads, and the corresponding one in the program.
 
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_experiment::FaultKind;
@@ -11,7 +11,7 @@ use crate::thread::Thread;
 use crate::threads::Threads;
 
 impl Fast {
-    /// Whether a signal is a fault in code of ours, which is then no longer in the way: the thread can go on.
+    /// Whether a signal is a fault in code of the tracer that is now dealt with, so that the thread can go on.
     pub(crate) fn passes_fault(&self, thread: &Thread, info: &siginfo_t) -> bool {
         if self.pads.is_empty() || !is_fault(info) {
             return false;
@@ -33,7 +33,7 @@ impl Fast {
         target.is_some_and(|target| stopped.set_instruction_pointer(target).is_ok())
     }
 
-    /// Where a pad goes on that cannot read or write memory at this offset.
+    /// Where a pad continues if the instruction at this offset cannot read or write memory.
     pub(crate) fn resume_at(&self, start: u64, offset: u64) -> Option<u64> {
         let faults = &self.pads.get(&start)?.faults;
         let offset = u32::try_from(offset).ok()?;
@@ -47,7 +47,7 @@ impl Fast {
         Some(start + u64::from(fault.resume))
     }
 
-    /// Where in a pad the instruction is that stood at an address within a jump.
+    /// Where in a pad the copy of the instruction at an address within a jump is.
     fn place_in_pad(&self, address: u64) -> Option<u64> {
         let start = self.jump_around(address)?;
         let pad = self.pads.get(&start)?;
@@ -55,7 +55,7 @@ impl Fast {
         Some(start + pad.body + offset as u64)
     }
 
-    /// Leads a thread that is inside a pad to where it would be without us, if that is possible as it stands: it may wait in a
+    /// Moves a thread inside a pad to the program's address, if that needs no execution. The thread may wait in a
     /// displaced system call, or have been moved there for a start that has failed since.
     pub(crate) fn step_back(&self, thread: &Thread) -> Option<()> {
         let stopped = thread.stopped().filter(|_| thread.pending.is_none())?;
@@ -68,7 +68,7 @@ impl Fast {
         }
     }
 
-    /// The pad that a stopped thread is in the middle of, if no jump leads there any more.
+    /// The pad that a stopped thread is inside of, if no jump to it is left.
     pub(crate) fn retired_pad_around(&self, thread: &Thread) -> Option<u64> {
         let registers = thread.registers()?;
         let (Inside::Body { pad, .. } | Inside::Displaced { pad, .. }) =
@@ -79,8 +79,7 @@ impl Fast {
         self.pads.get(&pad)?.retired.then_some(pad)
     }
 
-    /// Changes the registers of a thread among the displaced instructions to what they would be without us, if it can
-    /// go on there.
+    /// Changes the registers of a thread in the displaced instructions to the program's, if it can continue there.
     pub(crate) fn back_to_program(
         &self,
         pad: u64,
@@ -108,7 +107,7 @@ impl Fast {
     }
 }
 
-/// Takes threads that stand where a jump is about to be written to their places in the pad.
+/// Moves threads that are stopped where a jump is about to be written to the same instruction in the pad.
 pub(super) fn move_into(threads: &Threads, jump: &Jump, start: u64, pad: &Pad) {
     if jump.way() != Way::Several {
         return;
@@ -127,7 +126,7 @@ pub(super) fn move_into(threads: &Threads, jump: &Jump, start: u64, pad: &Pad) {
             && last.is_system_call()
             && registers.orig_rax != u64::MAX
         {
-            // Interrupted in the call: the kernel may go back to it.
+            // Interrupted in the call: the kernel may return to it.
             pad.copy.end_of(last.address(), rip)
         } else {
             None

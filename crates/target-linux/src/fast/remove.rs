@@ -1,4 +1,4 @@
-//! Taking jumps out, and giving the memory of pads back once nobody is in there.
+//! Removing jumps, and freeing the memory of pads once no thread is inside.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,7 +17,7 @@ impl Fast {
         self.jumps.keys().copied().collect()
     }
 
-    /// Gives the bytes at a site back. Its pad stays for those inside.
+    /// Restores the bytes at a site. Its pad stays for threads inside.
     pub(crate) fn erase(&mut self, memory: &mut Memory, site: u64) -> std::io::Result<()> {
         let Some(patch) = self.jumps.get(&site) else {
             return Ok(());
@@ -31,7 +31,7 @@ impl Fast {
         Ok(())
     }
 
-    /// Forgets the jump at a site, if there is one, whose memory is gone.
+    /// Forgets the jump at a site, if there is one, whose memory is unmapped.
     pub(crate) fn forget_jump(&mut self, memory: &mut Memory, site: u64) {
         let Some(patch) = self.jumps.remove(&site) else {
             return;
@@ -49,16 +49,16 @@ impl Fast {
         self.retired.len() >= MANY
     }
 
-    /// Frees pads whose jump is out and that no thread is in or may come back to; the areas that nothing is in any more.
+    /// Frees pads without a jump that no thread is in or may return to. Returns the areas that are now unused.
     pub(crate) fn free_pads(&mut self, threads: &Threads) -> Vec<Range<u64>> {
         if self.interrupted || self.retired.is_empty() {
             return Vec::new();
         }
         let mut occupied = BTreeSet::new();
-        // One that is about to end never comes back.
+        // One that is about to end does not return.
         for thread in threads.iter().filter(|thread| !thread.exiting) {
             let State::Stopped(stopped) = &thread.state else {
-                // It cannot be asked where it is.
+                // Its position is unknown.
                 return Vec::new();
             };
             if let Ok(registers) = stopped.registers() {
@@ -97,8 +97,8 @@ impl Fast {
         unused
     }
 
-    /// Frees all pads but the hook's that no thread is in or may come back to; the areas that nothing is in any more. No jumps of
-    /// tracepoints are there.
+    /// Frees all pads but the hook's that no thread is in or may return to. Returns the areas that are now unused.
+    /// There are no jumps of tracepoints any more.
     pub(crate) fn free_pads_of_jumps(&mut self, threads: &Threads) -> Vec<Range<u64>> {
         let hook = self.hook_pad();
         let active: Vec<u64> = self
@@ -113,7 +113,7 @@ impl Fast {
         self.free_pads(threads)
     }
 
-    /// Gives all areas up, but where the dynamic linker's hook has a pad; `None` where other pads are still there.
+    /// Removes and returns all areas except the one of the dynamic linker's hook; `None` while other pads remain.
     pub(crate) fn take_areas(&mut self) -> Option<Vec<Range<u64>>> {
         let hook = self.hook_pad();
         if self.pads.keys().any(|start| Some(*start) != hook) {
@@ -131,7 +131,7 @@ impl Fast {
         Some(areas.iter().flat_map(CodeArena::all).collect())
     }
 
-    /// Gives up what is shared.
+    /// Removes and returns the shared mappings.
     pub(crate) fn take_shared(&mut self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.shared)
             .into_iter()

@@ -1,7 +1,7 @@
-//! Memory that the program and we share.
+//! Memory that the program and the tracer share.
 //!
-//! The program makes it (a memory file, by a system call that we have it make), maps it and closes it again; we open it
-//! through `/proc` as whoever may trace may. So it needs no name, no rights of the program's, and nothing in the file
+//! The program creates a memory file by a remote system call, maps it and closes it. The tracer opens it through
+//! `/proc`, which needs only the permission to trace: no name, no rights of the program, and nothing in the file
 //! system.
 
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,7 @@ use crate::ptrace::Tid;
 
 /// Memory that the program has mapped too.
 ///
-/// It stays mapped here as long as there is a copy of this, whatever becomes of the program.
+/// It stays mapped here as long as a clone of this exists, even after the program ends.
 #[derive(Clone, Debug)]
 pub struct SharedMemory {
     mapping: Arc<Mapping>,
@@ -35,7 +35,7 @@ pub(crate) struct Mapping {
 
 // SAFETY: the mapping is plain memory that belongs to no thread.
 unsafe impl Send for Mapping {}
-// SAFETY: all that is handed out is a pointer, whose users have the program to reckon with anyway.
+// SAFETY: only a pointer is given out, and its users must expect concurrent writes by the program anyway.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -71,13 +71,13 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this size, and nobody has a pointer that outlives this.
+        // SAFETY: it was mapped with this size, and no pointer outlives this.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
     }
 }
 
 impl SharedMemory {
-    /// Memory that the program has at this address.
+    /// Wraps memory that the program has at this address.
     pub(crate) fn new(mapping: Mapping, address: Address) -> Self {
         Self {
             mapping: Arc::new(mapping),
@@ -85,7 +85,7 @@ impl SharedMemory {
         }
     }
 
-    /// Where it starts in our memory. What is behind it changes at any time: atomics and volatile accesses only.
+    /// The start of our mapping. The program changes the memory at any time: use atomics and volatile accesses only.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.mapping.start
@@ -103,11 +103,11 @@ impl SharedMemory {
         self.address
     }
 
-    /// Makes the 32-bit word at this offset say that we are there: it holds the number of the calling thread until that
-    /// thread has ended, however it does; then the kernel sets `FUTEX_OWNER_DIED` in it. The four bytes must be
-    /// aligned, and the 24 to 40 bytes behind them nobody else's.
+    /// Makes the 32-bit word at this offset show that the tracer lives. It holds the number of the calling thread until
+    /// that thread ends for any reason; then the kernel sets `FUTEX_OWNER_DIED` in it. The four bytes must be aligned.
+    /// The next 24 to 40 bytes must have no other use.
     ///
-    /// Dropping what is given back sets the word to 0; it must be dropped by the same thread.
+    /// Dropping the returned value sets the word to 0; the same thread must drop it.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -179,7 +179,7 @@ impl Ownership {
         Ok(owned)
     }
 
-    /// Gives the thread a list of its own, where its C library has none like ours.
+    /// Registers a robust list for the thread, whose C library has none in the expected form.
     fn register() -> io::Result<*mut RobustHead> {
         let head = Box::leak(Box::new(RobustHead {
             first: std::ptr::null_mut(),
@@ -228,7 +228,7 @@ impl Ownership {
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        /// No thread holds more.
+        /// The most nodes that are followed.
         const MOST: usize = 4096;
         let node = self.node();
         // SAFETY: the list belongs to this thread, and all nodes on it are live: the C library takes its own out

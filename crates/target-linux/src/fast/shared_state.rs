@@ -1,4 +1,4 @@
-//! State that the tracer shares with running pads: thread numbers, whether it lives, the time.
+//! State that the tracer shares with running pads: thread numbers, whether the tracer lives, the time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,19 +19,19 @@ use crate::ptrace::{PAGE_SIZE, Tid};
 use crate::thread::State;
 use crate::threads::Threads;
 
-/// Memory that pads use, and the threads that they know.
+/// The memory that pads use, and the threads that are entered in it.
 #[derive(Debug)]
 pub(crate) struct SharedState {
     shared: Shared,
     news: Arc<PadNews>,
     /// The threads by their `fs` bases.
     threads: BTreeMap<u64, Tid>,
-    /// The program's only thread, where there are no others.
+    /// The program's only thread, if there are no others.
     sole: Option<Tid>,
     pub(super) journal: Journal,
     /// The rings of threads whose calls are followed.
     call_rings: Option<Rc<RefCell<CallRings>>>,
-    /// Held as long as we are there.
+    /// Held as long as the tracer lives.
     _ownership: Ownership,
 }
 
@@ -42,7 +42,7 @@ impl Drop for SharedState {
 }
 
 impl Fast {
-    /// Sets memory up for pads that the program has mapped too. What was set up before is given up already.
+    /// Sets up memory for pads that the program has mapped too. The previous one is already released.
     pub(crate) fn attend(
         &mut self,
         threads: &Threads,
@@ -54,7 +54,7 @@ impl Fast {
         let ownership = memory.own(owner).map_err(|error| error.to_string())?;
         fail_point!("attend/owned");
         let base = memory.as_ptr();
-        // SAFETY: the mapping has the layout's size, and is kept by what is given back beside the value.
+        // SAFETY: the mapping has the layout's size, and the `SharedMemory` returned with the value keeps it mapped.
         let shared = unsafe { Shared::create(base, layout) };
         fail_point!("attend/set-up");
         // SAFETY: as above; `Ownership` keeps the mapping, and is kept beside the value.
@@ -83,7 +83,7 @@ impl Fast {
         })
     }
 
-    /// From now on the threads have rings for call events.
+    /// Gives the threads rings for call events from now on.
     pub(crate) fn follow_calls(&mut self, threads: &Threads, rings: &Rc<RefCell<CallRings>>) {
         let Some(attended) = &mut self.attended else {
             debug_assert!(false, "what pads share has been set up");
@@ -97,7 +97,7 @@ impl Fast {
         rings.set_sole(threads.only().map(crate::error::thread_id));
     }
 
-    /// Leaves word of what the frames of pads mean.
+    /// Writes the description of the frames of pads to the journal.
     pub(crate) fn write_note(&self, description: &[u8]) {
         if let Some(attended) = &self.attended {
             attended.journal.note(description);
@@ -110,7 +110,7 @@ impl Fast {
         attended.map(|attended| attended.journal.frames_file())
     }
 
-    /// Tells the pads of a stopped thread, if they do not know it.
+    /// Enters a stopped thread in the pads' table, if it is not there.
     pub(crate) fn introduce(&mut self, threads: &Threads, id: Tid) {
         let Some(attended) = &mut self.attended else {
             return;
@@ -135,8 +135,8 @@ impl Fast {
             return;
         }
         if let Some(other) = attended.threads.get(&base).copied() {
-            // One that it shares with the thread that made it is that thread's. But the memory of a thread that ends is
-            // given to the next one before we hear of the end.
+            // A thread that shares its pointer with the thread that made it belongs to that one. But the memory of a
+            // thread that ends is given to the next one before the end is reported.
             if !is_leaving(other) {
                 return;
             }
@@ -154,7 +154,7 @@ impl Fast {
         }
     }
 
-    /// Stops threads that the pads do not know yet, so that they can be introduced as they go on.
+    /// Asks threads that are not in the pads' table to stop, so that they are entered when they go on.
     pub(crate) fn look_for_strangers(&self, threads: &Threads) {
         let Some(attended) = &self.attended else {
             return;
@@ -176,7 +176,7 @@ impl Fast {
         }
     }
 
-    /// The counter of a marker has been raised, at this address of a process.
+    /// Notes that a probe's counter was incremented, at this address of a process.
     pub(crate) fn note_raised(&mut self, marker: u64, counter: u64, process: Tid) {
         if let Some(attended) = &mut self.attended {
             let process = process.cast_unsigned();
@@ -184,14 +184,14 @@ impl Fast {
         }
     }
 
-    /// The counter of a marker is about to be lowered.
+    /// Notes that a probe's counter is about to be decremented.
     pub(crate) fn note_lowered(&mut self, marker: u64) {
         if let Some(attended) = &mut self.attended {
             attended.journal.remove_counter(marker);
         }
     }
 
-    /// A thread is no more.
+    /// Notes that a thread has ended.
     pub(crate) fn forget_thread(&mut self, id: Tid) {
         if let Some(attended) = &mut self.attended {
             attended.threads.retain(|_, thread| *thread != id);
@@ -204,22 +204,23 @@ impl Fast {
     }
 }
 
-/// Memory that the pad at the hook shares with us: the futex that says whether we are there, and the journal of its jump.
+/// Memory that the pad at the hook shares with the tracer: the futex that shows whether the tracer lives, and the
+/// jump's journal.
 #[derive(Debug)]
 pub(crate) struct HookMemory {
     hook: u64,
-    /// Where the program has it, and its size.
+    /// Its address in the program, and its size.
     place: (u64, u64),
     journal: Journal,
-    /// Held as long as we are there.
+    /// Held as long as the tracer lives.
     _ownership: Ownership,
 }
 
 impl HookMemory {
-    /// Where the futex is.
+    /// The offset of the futex.
     pub(super) const OWNER: u64 = 64;
 
-    /// Begins a journal in memory for the hook at this address, and says that we are there.
+    /// Begins a journal in memory for the hook at this address, and marks the tracer as alive.
     pub(super) fn create(hook: u64, memory: &SharedMemory) -> std::io::Result<Self> {
         Ok(Self {
             hook,
@@ -234,7 +235,7 @@ impl HookMemory {
         self.hook
     }
 
-    /// Where the program has it, and its size.
+    /// Its address in the program, and its size.
     pub(super) const fn place(&self) -> (u64, u64) {
         self.place
     }
@@ -245,36 +246,36 @@ impl HookMemory {
 }
 
 impl Fast {
-    /// The jump at the hook is out: its memory goes with that of the other pads.
+    /// Drops the hook: its jump is removed, and its memory is freed with that of the other pads.
     pub(crate) fn give_hook_up(&mut self) {
         if let Some(memory) = self.hook.take() {
             self.shared.push(memory.place());
         }
     }
 
-    /// The pad that the jump at the hook leads to.
+    /// The pad of the jump at the hook.
     pub(super) fn hook_pad(&self) -> Option<u64> {
         Some(self.jumps.get(&self.hook.as_ref()?.hook())?.pad)
     }
 }
 
-/// Whether a thread has begun to end, or is no more.
+/// Whether a thread has begun to end, or has ended.
 fn is_leaving(thread: Tid) -> bool {
     /// `PF_EXITING` of the kernel.
     const EXITING: u64 = 4;
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else {
         return true;
     };
-    // Behind the name, which may hold anything: state, parent, group, session, terminal, its group, flags.
+    // After the name, which can contain any byte: state, parent, group, session, terminal, its group, flags.
     let flags = stat
         .rsplit_once(')')
         .and_then(|(_, fields)| fields.split_whitespace().nth(6)?.parse::<u64>().ok());
     flags.is_none_or(|flags| flags & EXITING != 0)
 }
 
-/// What this machine can do, for a program that runs on it.
+/// The features of this machine, for a program that runs on it.
 pub(super) fn features(thread: Tid) -> Features {
-    /// The bit of `AT_HWCAP2` by which the kernel allows `rdfsbase`.
+    /// The bit of `AT_HWCAP2` that shows that the kernel allows `rdfsbase`.
     const FSGSBASE: u64 = 2;
     let hwcap2 = AuxiliaryVector::read(thread, Abi::Bits64.bytes())
         .ok()

@@ -1,10 +1,10 @@
 //! Threads in pads, and their signals.
 //!
-//! A fault in the body of a pad, by a pointer that the program would not follow, goes on where the pad says. A fault in
-//! the middle of a jump is that of a thread which was led there, and goes on in the copy. Any other signal is the
-//! program's: a thread among the displaced instructions is taken out before; one in the body gets it there, so that the
-//! handler runs on top of the pad, below it on the stack. Whether that returns or is left by a jump, nothing of ours is
-//! locked.
+//! After a fault in the body of a pad, by a pointer that the program would not follow, the thread continues where the
+//! pad says. A fault within a jump is from a thread that branched there; it continues in the copy. Any other signal is
+//! the program's. A thread in the displaced instructions is moved out first. A thread in the body gets the signal
+//! there, and its handler runs above the pad on the stack. The handler may return or leave by a jump: a pad holds no
+//! lock.
 
 use std::time::Duration;
 
@@ -25,23 +25,23 @@ use crate::wait_limit::Ran;
 
 /// The instruction `pushfq`.
 const PUSHFQ: u8 = 0x9c;
-/// The most instructions that a thread is stepped to leave a pad. Then it runs for a moment, again and again: a condition may
-/// loop for a million instructions, and steps take a thousand times as long.
+/// The most instructions that a thread is stepped to leave a pad. After that it runs for moments: a condition may loop
+/// for a million instructions, and steps take a thousand times as long.
 const MOST_STEPS: u32 = 1 << 12;
-/// How often it may be let run, or stepped, in all.
+/// The limit of short runs and steps in all.
 const MOST_TRIES: u32 = 1 << 14;
-/// For how long a thread runs that is to leave a pad: a pad takes less than a microsecond, once the thread has a cpu.
+/// How long a thread runs to leave a pad: a pad takes less than a microsecond, once the thread has a cpu.
 const MOMENT: Duration = Duration::from_micros(100);
 
-/// The range of the kernel's results that ask for a restart.
+/// The range of results with which the kernel requests a restart.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 impl Tracee {
-    /// Takes a thread out of code of ours, as far as can be: it is then in the program, with everything done that
-    /// has been begun. `None` if it is gone.
+    /// Moves a thread out of code of the tracer, as far as possible. The thread is then in the program, and what the
+    /// pad began is complete. `None` if the thread has ended.
     pub(crate) fn leave_pad(&mut self, id: Tid) -> Option<()> {
         self.fast.inside(self.threads.registers(id)?.rip)?;
-        // The signal mask stays as it is: should we be killed now, it would stay otherwise.
+        // The signal mask is not changed: the change would remain if the tracer were killed now.
         let mut held: Vec<Pending> = Vec::new();
         held.extend(self.threads.get_mut(id)?.pending.take());
         let left = self.step_through(id, &mut held);
@@ -71,7 +71,7 @@ impl Tracee {
                     }
                     let waits = self.fast.pads.get(&pad).and_then(|pad| pad.restartable);
                     if waits == Some(spot.address) && spot.place == Place::Before {
-                        // It may not come to an end; it stays.
+                        // It may not complete; it stays.
                         return Some(());
                     }
                 }
@@ -85,13 +85,13 @@ impl Tracee {
             };
             let mut after = self.threads.registers(id)?;
             if after.eflags & !registers.eflags & TRAP_FLAG != 0 {
-                // A step over an instruction that loads the flags has the kernel take the trap flag of the next for the
-                // program's.
+                // After a step over an instruction that loads the flags, the kernel takes the next instruction's trap
+                // flag for the program's.
                 after.eflags &= !TRAP_FLAG;
                 self.threads.stopped(id)?.set_registers(&after).ok()?;
             }
             if ran == Ran::Late {
-                // Whoever could give it the memory may stand, too: the memory is taken for one that cannot be read.
+                // The thread that could provide the memory may be stopped too: the memory counts as unreadable.
                 match self.fast.inside(after.rip) {
                     Some(Inside::Body { pad, offset }) => {
                         let target = self.fast.resume_at(pad, offset)?;
@@ -100,7 +100,7 @@ impl Tracee {
                             .set_instruction_pointer(target)
                             .ok()?;
                     }
-                    // By an instruction of the program's own; it stays.
+                    // By an instruction of the program; it stays.
                     _ => return Some(()),
                 }
             } else if ran == Ran::Otherwise {
@@ -115,7 +115,7 @@ impl Tracee {
                     if runs {
                         return Some(());
                     }
-                    // The program's own fault, by a displaced instruction: told once it is let go.
+                    // A fault of the program, by a displaced instruction: it is reported once the thread goes on.
                     if let Some(Inside::Displaced { spot, .. }) = self.fast.inside(after.rip) {
                         undo(spot.place, spot.address, &mut after);
                         let _ = self.threads.stopped(id)?.set_registers(&after);
@@ -127,7 +127,7 @@ impl Tracee {
                 && let Some(flags) = self.memory.read_u64(after.rsp)
                 && flags & TRAP_FLAG != 0
             {
-                // The step's, not the program's.
+                // The trap flag is the step's, not the program's.
                 let flags = (flags & !TRAP_FLAG).to_le_bytes();
                 let _ = self.memory.write(after.rsp, &flags);
             }
@@ -135,7 +135,7 @@ impl Tracee {
         Some(())
     }
 
-    /// Lets a thread run for a moment. It may leave the pad, and come to another one.
+    /// Lets a thread run for a moment. It may leave the pad and enter another one.
     fn run_for_a_moment(&mut self, id: Tid) -> Ran {
         let Some(thread) = self.threads.get_mut(id) else {
             return Ran::Otherwise;
@@ -153,7 +153,7 @@ impl Tracee {
         }
     }
 
-    /// Takes all threads out of pads that no jump leads to any more, as far as can be.
+    /// Moves all threads out of pads without a jump, as far as possible.
     pub(crate) fn empty_pads(&mut self) {
         self.run_out_of_pads(0);
         for id in self.threads.all_stopped() {
@@ -163,24 +163,24 @@ impl Tracee {
         }
     }
 
-    /// Whether a stopped thread is in the middle of a pad that no jump leads to any more.
+    /// Whether a stopped thread is inside a pad that no jump leads to.
     fn is_in_retired_pad(&self, id: Tid) -> bool {
         self.threads
             .get(id)
             .is_some_and(|thread| self.fast.retired_pad_around(thread).is_some())
     }
 
-    /// Lets threads that are inside pads run for a moment, until they are not. Unlike steps, that does no harm should we
-    /// be killed meanwhile. Pads that a jump leads to, as to the one at the dynamic linker's hook, are left alone.
+    /// Runs threads that are inside such pads for a moment, until they have left them. Unlike steps, this is safe if
+    /// the tracer is killed meanwhile. Pads with a jump, such as the one at the dynamic linker's hook, are left alone.
     ///
-    /// Where that does not do, the other threads run as well, all but one: a thread may be inside because it waits for memory
-    /// that another one provides.
+    /// If that is not enough, all threads but one run: a thread may be inside because it waits for memory that another
+    /// thread provides.
     pub(crate) fn run_out_of_pads(&mut self, standing: Tid) {
-        /// How often: a pad takes less than a microsecond, once the thread has a cpu.
+        /// How many attempts: a pad takes less than a microsecond, once the thread has a cpu.
         const TIMES: u32 = 100;
-        /// How often while the others stand.
+        /// How many attempts are made while the other threads are stopped.
         const ALONE: u32 = 50;
-        /// For how long at most.
+        /// The time limit.
         const LONGEST: Duration = Duration::from_millis(10);
         if !self.fast.has_pads() {
             return;
@@ -226,7 +226,7 @@ impl Tracee {
         }
     }
 
-    /// Takes care of a fault or a report that a thread has stopped for and that is no matter of the program's; whether it was
+    /// Handles a fault or report that a thread has stopped for and that is not the program's. Returns whether it was
     /// one.
     pub(crate) fn absorb(&mut self, id: Tid) -> bool {
         let Some(thread) = self.threads.get(id) else {
@@ -247,14 +247,14 @@ impl Tracee {
         true
     }
 
-    /// Whether a signal is a fault in code of ours, which is then no longer in the way: the thread can go on.
+    /// Whether a signal is a fault in code of the tracer that is now dealt with, so that the thread can go on.
     pub(crate) fn passes_fault(&self, id: Tid, info: &siginfo_t) -> bool {
         self.threads
             .get(id)
             .is_some_and(|thread| self.fast.passes_fault(thread, info))
     }
 
-    /// Takes care of such faults of all threads, before jumps or pads change.
+    /// Handles such faults of all threads, before jumps or pads change.
     pub(crate) fn absorb_all(&mut self) {
         if !self.fast.has_pads() {
             return;
@@ -271,8 +271,8 @@ impl Tracee {
         }
     }
 
-    /// A thread in code of ours is about to get a signal of the program's: its registers as the handler is to see them.
-    /// `None` if the thread is gone.
+    /// Returns the registers that the handler of a signal is to see, for a thread in code of the tracer that is about
+    /// to get it. `None` if the thread has ended.
     pub(crate) fn ready_for_signal(
         &mut self,
         id: Tid,
@@ -313,7 +313,7 @@ impl Tracee {
         Some(registers)
     }
 
-    /// Whether the jump for changes of the libraries is at an address.
+    /// Whether the jump of the dynamic linker's hook is at an address.
     pub(crate) fn is_hook_jump(&self, address: u64) -> bool {
         self.program.dynamic_linker.hook() == Some(address) && self.fast.has_jump(address)
     }

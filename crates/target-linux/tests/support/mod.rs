@@ -16,7 +16,7 @@ use tracewire_experiment::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, 
 use tracewire_model::{Address, ThreadId};
 use tracewire_target_linux::{Event, ModuleKind, Process, Settings};
 
-/// A program in a directory of its own, which goes with it.
+/// A program in a temporary directory, which is removed with it.
 pub struct Program {
     pub directory: TempDir,
     pub path: PathBuf,
@@ -63,7 +63,7 @@ impl Program {
         path
     }
 
-    /// Starts it under trace, with the file for its results as its first argument.
+    /// Starts it under trace, with the path of its results as its first argument.
     pub fn spawn(&self) -> Process {
         Process::spawn(&self.path, &self.arguments(), Settings::default()).unwrap()
     }
@@ -86,7 +86,7 @@ impl Program {
         self.directory.path().join("results")
     }
 
-    /// What the program has written: `name value` a line.
+    /// The program's results: one `name value` a line.
     pub fn results(&self) -> HashMap<String, i64> {
         results(&self.results_path())
     }

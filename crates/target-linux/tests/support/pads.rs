@@ -23,7 +23,7 @@ pub fn counting(memory: &SharedMemory, place: usize) -> PadCode {
     }
 }
 
-/// What has been counted there.
+/// The count there.
 pub fn count(memory: &SharedMemory, place: usize) -> u64 {
     assert!((place + 1) * 8 <= memory.size());
     // SAFETY: within the mapping, aligned, and accessed as an atomic only.

@@ -1,9 +1,9 @@
-//! An end for tests whose wait may not end.
+//! A time limit for tests whose wait may not end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends the test process with words where a wait does not end, since nothing else would.
+/// Ends the test process with a message if a wait does not end, since nothing else would.
 pub struct Watchdog(Arc<AtomicBool>);
 
 impl Watchdog {

@@ -1,4 +1,4 @@
-//! Which memory an instruction accesses: the loads and stores that a compiler makes of the program.
+//! The memory accesses of an instruction: the loads and stores that a compiler makes of the program.
 
 use super::Machine;
 
@@ -21,7 +21,7 @@ fn signed(value: u32, width: u32) -> u64 {
     i64::from((value << (32 - width)).cast_signed() >> (32 - width)).cast_unsigned()
 }
 
-/// Whether the instruction is executed at all (Arm's conditions), and what it accesses.
+/// Whether the instruction is executed (Arm's conditions), and its accesses.
 pub fn accesses(machine: &Machine, word: u32, moment: &Moment<'_>) -> (bool, Vec<Access>) {
     match machine.name {
         "mips" | "mipsel" => (true, mips(word, moment, machine.name == "mips")),

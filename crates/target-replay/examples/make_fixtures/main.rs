@@ -1,7 +1,7 @@
 //! Makes the recordings in `tests/data`: the program of `tests/programs` is built for each machine, run under QEMU's user mode, and
-//! stepped instruction by instruction through QEMU's stub. Each machine gives three files: the program; a QEMU4V text,
-//! whose loads and stores are decoded from the instructions; and a log of what all registers and all of the program's
-//! data were at every instant, as the stub told them, which knows nothing of the text.
+//! stepped instruction by instruction through QEMU's stub. Each machine gives three files. The first is the program. The second is
+//! a QEMU4V text, whose loads and stores are decoded from the instructions. The third is a log of all registers and all of the
+//! program's data at every instant, read from the stub and independent of the text.
 //!
 //! `cargo run -p tracewire-target-replay --example make_fixtures` makes them again. It needs Debian's `qemu-user` and its cross compilers: `gcc-mips-linux-gnu`, `gcc-mipsel-linux-gnu`,
 //! `gcc-arm-linux-gnueabi`, `gcc-aarch64-linux-gnu`, `gcc-riscv64-linux-gnu`, `gcc-powerpc-linux-gnu`.
@@ -209,7 +209,7 @@ impl Machine {
                     "-Wl,--build-id=none",
                 ])
                 .args(self.flags)
-                // The debug information must not name the folder it was made in.
+                // The debug information must not name the directory in which it was made.
                 .arg(format!(
                     "-fdebug-prefix-map={}=/src",
                     folder("programs").display()
@@ -311,7 +311,7 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// An instruction, of which `taken` says whether it was executed.
+    /// An instruction; `taken` is whether it was executed.
     fn instruction(&mut self, pc: u64, (word, text): &(u32, String), taken: bool) {
         self.count += 1;
         let (count, width) = (self.count, self.machine.word * 2);
@@ -342,7 +342,7 @@ impl Texts<'_> {
         writeln!(self.trace, "{} clk R {name} {value:0digits$x}", self.count).unwrap();
     }
 
-    /// What differs from the instant before, as the stub tells it.
+    /// The differences to the previous instant, from the stub.
     fn instant(&mut self, before: Option<&Instant>, now: &Instant) {
         writeln!(self.log, "I {}", self.count).unwrap();
         for (place, (name, ..)) in self.machine.registers.iter().enumerate() {
@@ -403,7 +403,7 @@ fn make(machine: &Machine) {
     texts.instant(None, &now);
     while now.registers[pc_place] != finish {
         let pc = now.registers[pc_place];
-        // What is read is looked at before the step, what is written after it.
+        // Reads are examined before the step, writes after it.
         let moment = Moment {
             registers: &now.registers,
             pc,
@@ -436,7 +436,7 @@ fn make(machine: &Machine) {
                 texts.register(place, *value);
             }
         }
-        // Nothing changes that the decoder does not know of.
+        // The decoder knows every change.
         for ((start, before), (_, after)) in now.data.iter().zip(&next.data) {
             for (address, _) in (*start..)
                 .zip(before.iter().zip(after))

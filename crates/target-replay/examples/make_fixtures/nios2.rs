@@ -1,5 +1,5 @@
-//! A recording of a Nios II program. Debian has neither compiler nor emulator for it, so the program is assembled here,
-//! and an interpreter runs it that knows the instructions of the program and no more (Nios II Processor Reference).
+//! A recording of a Nios II program. Debian has neither compiler nor emulator for it, so the program is assembled here, and an
+//! interpreter runs it that supports only the program's instructions (Nios II Processor Reference).
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -160,7 +160,7 @@ fn program() -> (Vec<u32>, Vec<(&'static str, u32)>) {
     code.finish()
 }
 
-/// What an instruction did.
+/// The effects of an instruction.
 #[derive(Default)]
 struct Effect {
     written: Option<(u32, u32)>,

@@ -46,7 +46,7 @@ impl Stub {
             connection: Connection::new(Side::Client, 0x10000),
             rest: Vec::new(),
         };
-        // After the description has been asked for, registers come as it says.
+        // After the description was requested, registers are sent in its form.
         stub.ask(b"qSupported:xmlRegisters=i386");
         stub.ask(b"qXfer:features:read:target.xml:0,1000");
         stub
@@ -119,7 +119,7 @@ impl Drop for Stub {
         let mut payload = Vec::new();
         Request::Process(ProcessRequest::Kill).print(&mut payload);
         self.connection.send(&payload);
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.stream.write_all(self.connection.output());
         let _ = self.program.kill();
         let _ = self.program.wait();

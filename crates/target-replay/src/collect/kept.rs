@@ -1,4 +1,4 @@
-//! Rows of frames put one after the other, and what is reported of them all.
+//! Joins rows of frames, and their reports.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ impl<'r> Kept<'r> {
     }
 }
 
-/// Counts frames in which registers that were asked for are not known.
+/// Counts frames in which requested registers are unavailable.
 struct Unknown {
     /// How many bytes a block has.
     block: usize,
@@ -125,7 +125,7 @@ impl Unknown {
         }
     }
 
-    /// Takes note of runs of frames, of which those from `first` to `end` are kept.
+    /// Notes runs of frames, of which those from `first` to `end` are kept.
     fn note(&mut self, runs: &[(u64, Option<Vec<bool>>)], first: u64, end: u64) {
         let ends = runs.iter().skip(1).map(|run| run.0).chain([end]);
         for ((start, known), end) in runs.iter().zip(ends) {

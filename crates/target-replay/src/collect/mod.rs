@@ -1,7 +1,7 @@
 //! An experiment over a whole recording, on all processors of this machine.
 //!
-//! Rows of instructions are gone over side by side, each with an experiment of its own, and their frames go where they are
-//! wanted one row after the other, while later rows are still on their way. That gives the frames of one run from the start to the end as long as no hit depends on another: an
+//! Rows of instructions are processed in parallel, each with a separate experiment. Their frames are written row after row, while
+//! later rows are still being processed. The frames are those of one run from the start to the end if no hit depends on another: an
 //! experiment that sets variables, counts passes or steps is run in one row.
 
 mod kept;
@@ -30,7 +30,7 @@ use crate::played::Played;
 use crate::player::Player;
 use crate::recorded::Recorded;
 
-/// What is to be collected, and how much of it is kept.
+/// The data to collect, and how much of it is kept.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The tracepoints.
@@ -58,18 +58,18 @@ pub trait FrameSink: Send {
     fn clear(&mut self) -> Result<(), WriteError>;
 }
 
-/// What was collected.
+/// The collected data.
 #[derive(Debug)]
 pub struct Collected {
     /// How the run ended.
     pub status: StatusFields,
-    /// Of each definition, what it did and what it could not read.
+    /// The usage of each definition, and the data that it could not read.
     pub usage: Vec<(TracepointUsage, Missing)>,
-    /// Registers that were to be collected and that the recording did not know of in some frame, and in how many frames.
-    /// Where the register block has room for one it is 0 there, and the frame says that it is not known
+    /// Registers that were to be collected and are unavailable in some frame, and the number of these frames. If the register block
+    /// has space for one it is 0 there, and the frame marks it as unknown
     /// ([`tracewire_tracefile::FrameEncoder::unknown_registers`]).
     pub unknown: Vec<(String, u64)>,
-    /// What was counted.
+    /// The aggregates.
     pub aggregates: Vec<(TracepointNumber, Aggregate, AggregateTable)>,
 }
 
@@ -133,7 +133,7 @@ pub fn collect(
         buffers: Mutex::default(),
     };
     let all = 0..recorded.instructions();
-    // What cannot be said of one hit without others is done in one row.
+    // If hits depend on others, there is only one row.
     if run.is_independent() {
         let most = rayon::current_num_threads() * ROWS;
         let rows = recorded.answer(recorded.recording().rows_of(&all, most));
@@ -157,7 +157,7 @@ struct Run<'a> {
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
-/// What became of a row.
+/// The result of a row.
 struct Row {
     bytes: Vec<u8>,
     frames: u64,
@@ -206,7 +206,7 @@ impl FrameRegisters {
 }
 
 impl Run<'_> {
-    /// Whether every hit is the same whatever came before it.
+    /// Whether each hit is independent of the hits before it.
     fn is_independent(&self) -> bool {
         let sets =
             |code: &[u8]| verify(code).map_or(true, |program| !program.variables_set().is_empty());
@@ -224,7 +224,7 @@ impl Run<'_> {
         })
     }
 
-    /// All of it in one row, in a buffer of the size that was asked for.
+    /// All of it in one row, in a buffer of the requested size.
     fn whole(&self) -> Result<Row, CollectError> {
         let (all, limit) = (0..self.recorded.instructions(), self.request.limit);
         if self.request.circular {

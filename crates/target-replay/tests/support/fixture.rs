@@ -35,7 +35,7 @@ pub struct Instant {
     pub memory: HashMap<u64, u8>,
 }
 
-/// What the log says: an instant for each instruction, and the one at the end.
+/// The contents of the log: an instant for each instruction, and the one at the end.
 #[derive(Debug)]
 pub struct Log(pub Vec<Instant>);
 

@@ -25,7 +25,7 @@ pub struct Naive {
     machine: &'static Machine,
     executed: Vec<Executed>,
     touches: Vec<Touch>,
-    /// What became of each byte: instruction, value, whether it was read.
+    /// The history of each byte: instruction, value, whether it was read.
     bytes: HashMap<u64, Vec<(u64, u8, bool)>>,
     registers: BTreeMap<u64, RegisterBlock>,
     block: RegisterBlock,
@@ -228,7 +228,7 @@ impl Execution for Naive {
     }
 }
 
-/// What the loadable segments of a program hold.
+/// The contents of a program's loadable segments.
 pub fn segments(elf: &[u8]) -> Vec<(u64, Vec<u8>)> {
     use object::{Object, ObjectSegment};
     let file = object::File::parse(elf).unwrap();

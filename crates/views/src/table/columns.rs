@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthStr;
 
-/// What parts two columns.
+/// The width between two columns.
 const GAP: usize = 2;
 
 /// A column.
@@ -12,19 +12,19 @@ pub(super) struct Column<R> {
     pub(super) heading: &'static str,
     /// Numbers are set to the right.
     pub(super) right: bool,
-    /// What a row has in it.
+    /// The text of a row in this column.
     pub(super) cell: for<'a> fn(&'a R, &'a Context) -> Cow<'a, str>,
 }
 
-/// What cells are made with.
+/// The context of cells.
 pub(super) struct Context {
-    /// What times count from.
+    /// The origin of times.
     pub(super) origin: Option<u64>,
 }
 
-/// Rows as text under their headings, which `heading` styles; without one, the headings were printed before. The last column may have
-/// several lines a row, and is not as wide as anything. No line ends in blanks, and none is wrapped: what reads it may be a program.
-/// The columns are at least as wide as `widths` says, which is brought up to date.
+/// Rows as text under their headings, which `heading` styles; without it, the headings were already printed. The last column may
+/// have several lines a row, and has no width. No line ends in blanks, and none is wrapped, since a program may read it. The
+/// columns are at least as wide as `widths`, which is updated.
 pub(super) fn lines<R>(
     rows: &[R],
     columns: &[Column<R>],

@@ -143,7 +143,7 @@ fn place_words(view: &FrameView) -> String {
     words.join(" ")
 }
 
-/// What the program's symbols say of a place.
+/// The source position of a place, by the program's symbols.
 pub(crate) struct SourceWords<'a> {
     pub(crate) function: Option<&'a str>,
     pub(crate) file: Option<&'a str>,
@@ -181,7 +181,7 @@ pub(crate) fn entry_words(entry: &StackEntry, shown: fn(&str) -> String) -> Stri
     words
 }
 
-/// Why a stack ends before its outermost function; none where it does not, or where no more was asked for.
+/// Why a stack ends before its outermost function; `None` if it does not, or at the requested limit.
 pub(crate) fn end_words(end: &str) -> Option<&'static str> {
     match end {
         "unavailable" => Some("<more of the stack was not collected>"),
@@ -199,7 +199,7 @@ fn value_line(value: &ValueView) -> String {
     }
 }
 
-/// Whether a variable has a column of its own.
+/// Whether a variable has a separate column.
 #[must_use]
 pub fn is_builtin(name: &str) -> bool {
     matches!(name, "trace_timestamp" | "trace_thread" | "trace_cpu")
@@ -342,7 +342,7 @@ fn dump(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What a marker has said: mostly text.
+/// The data of a probe: mostly text.
 pub(crate) fn text_or_digits(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains(char::is_control) => format!("\"{text}\""),

@@ -1,7 +1,6 @@
 //! Trace files for people: aligned text, coloured by the caller's terminal only.
 //!
-//! The text carries colours always; a caller prints it through a stream that takes them out where nobody can
-//! see them.
+//! The text always has colours; a caller prints it through a stream that removes them for anything but a terminal.
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
@@ -22,9 +21,9 @@ pub use info::{info, stop_words};
 
 /// Headings and labels.
 const STRONG: Style = Style::new().bold();
-/// What is less important than the rest.
+/// The style of less important text.
 const FAINT: Style = Style::new().dimmed();
-/// What went wrong.
+/// The style of errors.
 const WARNING: Style = AnsiColor::Yellow.on_default();
 
 /// Up to how many registers of a frame are shown one by one even where they are 0.
@@ -37,7 +36,7 @@ fn styled(style: Style, text: impl std::fmt::Display) -> String {
 /// The longest text of a file in a table, in characters: each row is as wide as the widest one.
 const MOST_SHOWN: usize = 500;
 
-/// Text from a file for a cell of a table, made safe for a terminal; what is too long is cut. JSON has it whole.
+/// Text from a file for a cell of a table, made safe for a terminal and cut to a limit. JSON has it whole.
 pub(crate) fn cell(text: &str) -> String {
     match text.char_indices().nth(MOST_SHOWN) {
         Some((end, _)) => printable(text.get(..end).unwrap_or_default()) + "…",

@@ -60,7 +60,7 @@ const COLLECTED: [&str; 2] = [
     "ship : order, to",
 ];
 
-/// A program, and what is made of its runs.
+/// A program, and the data of its runs.
 pub struct Shop {
     directory: TempDir,
     program: PathBuf,
@@ -119,7 +119,7 @@ pub fn add_to(dataset: &Path, run: &Path) {
     add(dataset, &Run::new(&file, &program), &options).expect("added");
 }
 
-/// Two threads, whatever the machine has.
+/// Two threads, on any machine.
 pub fn options() -> Options {
     Options {
         threads: NonZero::new(2),

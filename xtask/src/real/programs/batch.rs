@@ -24,11 +24,11 @@ pub struct Batch {
     size: u64,
     /// How a hit's values make a line of the log; by default with spaces between.
     logged: fn(&[String]) -> Option<String>,
-    /// What of a line of the program's log counts; by default all.
+    /// The relevant part of a line of the program's log; by default all.
     line: fn(&str) -> Option<String>,
     command: Vec<String>,
     log: PathBuf,
-    /// What untraced runs of each size have printed.
+    /// The output of untraced runs of each size.
     answers: BTreeMap<u64, String>,
 }
 

@@ -1,4 +1,4 @@
-//! The programs, a file for each way in which they are given work.
+//! The programs, one file for each way in which they get work.
 
 mod batch;
 mod openssl;

@@ -1,4 +1,4 @@
-//! The OpenSSL program from its package, which digests what a pipe brings.
+//! The OpenSSL program from its package, which digests the data from a pipe.
 
 use std::path::Path;
 use std::process::Command;
@@ -73,8 +73,8 @@ impl Subject for OpenSsl {
     }
 
     fn ready(&mut self, program: &mut Running, _logged: bool) -> Result<()> {
-        // It prints nothing before the end: it is ready when it waits for its input. Under another program, which starts
-        // it, the pipe keeps what it has not read yet.
+        // It prints nothing before the end: it is ready when it waits for its input. If another program starts it, unread data
+        // stays in the pipe.
         let directory = format!("/proc/{}", program.id());
         super::super::running::wait_until("openssl's wait for input", || {
             let name = std::fs::read_to_string(format!("{directory}/comm"))?;

@@ -131,7 +131,7 @@ impl Subject for Redis {
 
     fn log(&mut self) -> Result<Vec<String>> {
         let mut monitor = self.monitor.take().context("no monitor ran")?;
-        // The server's end ends it, with whatever status.
+        // It ends with the server, with any status.
         let (_, lines) = monitor.finish()?;
         Ok(lines
             .iter()

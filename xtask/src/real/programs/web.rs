@@ -46,7 +46,7 @@ impl Web {
     }
 }
 
-/// How many different URIs are asked for.
+/// How many different URIs are requested.
 const URIS: u64 = 10;
 
 /// Answers each request, and logs its URI.

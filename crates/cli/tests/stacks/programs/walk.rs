@@ -80,7 +80,7 @@ fn walk(depth: i32, seed: u32) -> i32 {
         3 => Box::new(Typed(-2_i64)),
         4 => return folded(depth, seed).wrapping_add(1),
         5 => return sorted(depth, seed).wrapping_add(2),
-        // SAFETY: the library calls back with what it was given.
+        // SAFETY: the library passes its arguments back unchanged.
         6 => return unsafe { hop(back, depth, next(seed)) }.wrapping_add(3),
         // SAFETY: as above.
         _ => return unsafe { hop_far(back, depth, next(seed)) },

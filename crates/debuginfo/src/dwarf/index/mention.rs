@@ -1,5 +1,5 @@
-//! Whether a module can have a name at all, told from its strings: most libraries have few of the names that are
-//! asked for, and need not be read for the others.
+//! Whether a module can have a name, decided from its strings: most libraries have few of the names that are looked up, and need
+//! not be read for the others.
 
 use gimli::{Reader as _, Section};
 
@@ -10,10 +10,10 @@ use crate::module::Reader;
 const MOST_ENDINGS: usize = 64;
 
 impl DebugInformation {
-    /// Whether an entry may have a name whose plain name is `wanted`. Never wrongly `false`.
+    /// Whether an entry may have a name whose plain name is `wanted`. False only if there is none.
     pub(in crate::dwarf) fn may_name(&self, wanted: &str) -> bool {
-        // What starts with a bracket or is an operator is not ended by the next bracket; a replacement stands for
-        // bytes that are not known.
+        // A name that starts with a bracket or is an operator does not end at the next bracket. A replacement character stands for
+        // unknown bytes.
         if wanted.is_empty()
             || wanted.starts_with(['(', '<', '{'])
             || wanted.starts_with("operator")
@@ -70,7 +70,7 @@ impl DebugInformation {
     }
 }
 
-/// Where in a section a name stands that ends there, or goes on with template arguments or parameters.
+/// The positions in a section of a name that ends there, or continues with template arguments or parameters.
 fn occurrences<'a>(section: &'a Reader, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes: &[u8] = section;
     let finder = memchr::memmem::Finder::new(name.as_bytes());

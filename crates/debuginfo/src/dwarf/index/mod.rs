@@ -21,12 +21,12 @@ const DEEPEST: usize = 64;
 
 const NONE: u32 = u32::MAX;
 
-/// What a name stands for.
+/// The kind of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NameKind {
     /// A function with code.
     Function,
-    /// A function without code of its own: declared in a class, or only ever inlined.
+    /// A function without code: declared in a class, or only inlined.
     AbstractFunction,
     Variable,
     Enumerator,
@@ -57,7 +57,7 @@ pub(crate) struct Name {
     parent: u32,
     next: u32,
     pub(crate) kind: NameKind,
-    /// A declaration of what is defined elsewhere.
+    /// A declaration of something defined elsewhere.
     pub(crate) declaration: bool,
     /// Seen by other units.
     pub(crate) external: bool,
@@ -78,7 +78,7 @@ struct Growing {
     names: Vec<Name>,
     /// The names' texts, each once: every unit that includes a header repeats its names.
     texts: Vec<Box<str>>,
-    /// The last name of each plain name, by a hash of the latter; the others are linked to it.
+    /// The last name of each plain name, by a hash of the plain name; the others are linked to it.
     by_plain_name: HashMap<u64, u32>,
     /// For each function that was inlined: the units with copies of it.
     copies: HashMap<Die, Vec<usize>>,
@@ -264,7 +264,7 @@ impl Index {
             }
         }
         parts.reverse();
-        // A C++ function around a class brings its own qualification with it.
+        // A C++ function with a class in its scope is already qualified.
         parts.join("::")
     }
 

@@ -1,5 +1,5 @@
-//! The names of a module in the form in which they are kept and looked up: tables of numbers, little-endian.
-//! `docs/formats/module-cache.md` has them. Every number that comes from a table is checked where it is used.
+//! The names of a module in the stored form: tables of little-endian numbers.
+//! `docs/formats/module-cache.md` describes them. Every number from a table is checked where it is used.
 
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ const KINDS: [NameKind; 10] = [
     NameKind::Namespace,
 ];
 
-/// What goes into the tables. All lists but the names and the texts are sorted by their first parts.
+/// The contents of the tables. All lists except the names and the texts are sorted by their first parts.
 pub(super) struct Content<'a> {
     pub(super) names: &'a [Name],
     pub(super) plain_names: &'a [(u64, u32)],
@@ -67,7 +67,7 @@ pub(super) struct Tables {
     places: [Range<usize>; LENGTHS.len()],
 }
 
-/// A number of the tables; no module has so many of anything.
+/// A number for the tables; no module exceeds its range.
 fn narrow(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

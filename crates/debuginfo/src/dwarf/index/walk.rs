@@ -13,11 +13,11 @@ pub(super) struct Walk {
     index: Growing,
     /// The texts of the index by their hashes.
     known: HashMap<u64, u32>,
-    /// Names that are to be had from the entries that theirs complete.
+    /// Names that are taken from the completed entries.
     incomplete: Vec<(u32, Die)>,
 }
 
-/// What the walk remembers of the entries around.
+/// The state of the walk for the entries around.
 #[derive(Clone, Copy)]
 struct Around {
     parent: u32,
@@ -100,7 +100,7 @@ impl Walk {
                     if entries.skip_attributes(abbreviation.attributes()).is_err() {
                         return;
                     }
-                    // What is declared in a function's braces is found through its blocks.
+                    // Declarations in a function's braces are found through its blocks.
                     below.skip |= matches!(
                         tag,
                         constants::DW_TAG_subroutine_type
@@ -188,18 +188,18 @@ impl Walk {
                 self.text("(anonymous namespace)").unwrap_or(NONE)
             }
             (None, None) => {
-                // An anonymous enumeration's names belong to what is around it.
+                // An anonymous enumeration's names belong to the scope around it.
                 if kind == NameKind::Function || kind == NameKind::AbstractFunction {
                     below.local = true;
                 }
-                // What an anonymous structure declares (a lambda's `operator()`) has no qualification (GDB's rule).
+                // Declarations in an anonymous structure (a lambda's `operator()`) have no qualification (GDB's rule).
                 if matches!(kind, NameKind::Structure | NameKind::Union) {
                     below.parent = NONE;
                 }
                 return below;
             }
         };
-        // The enumerators of an unscoped enumeration belong to what is around it.
+        // The enumerators of an unscoped enumeration belong to the scope around it.
         let transparent = kind == NameKind::Enumeration && !facts.scoped;
         let (Ok(number), Ok(unit), Ok(offset)) = (
             u32::try_from(self.index.names.len()),
@@ -232,7 +232,7 @@ impl Walk {
     }
 }
 
-/// What to do with an entry.
+/// The treatment of an entry.
 #[derive(Clone, Copy)]
 enum Interest {
     Name(NameKind),

@@ -20,7 +20,7 @@ impl<'a> Code<'a> {
         self.image.bytes_at(address, 1, false)?.first().copied()
     }
 
-    /// Whether the bytes stand at the address.
+    /// Whether the bytes are at the address.
     pub(crate) fn has(self, address: u64, bytes: &[u8]) -> bool {
         self.image.bytes_at(address, bytes.len(), false) == Some(bytes)
     }

@@ -2,8 +2,8 @@
 
 use super::Code;
 
-/// Past `push %rbp; mov %rsp,%rbp`, with what may stand before it; `None` if there is no such frame set-up.
-/// GDB's `amd64_analyze_prologue`.
+/// The address after `push %rbp; mov %rsp,%rbp`, with its possible prefixes; `None` if there is no such frame set-up. GDB's
+/// `amd64_analyze_prologue`.
 pub(crate) fn prologue_end(code: Code<'_>, start: u64) -> Option<u64> {
     let mut at = stack_alignment(code, start).unwrap_or(start);
     if code.has(at, &[0xf3, 0x0f, 0x1e, 0xfa]) {
@@ -79,7 +79,7 @@ fn stack_alignment(code: Code<'_>, start: u64) -> Option<u64> {
     start.checked_add(offset as u64 + 2)
 }
 
-/// Whether `test %al,%al; je …` and the saving of all eight vector registers stand at an address.
+/// Whether `test %al,%al; je …` and the saving of all eight vector registers are at an address.
 pub(crate) fn saves_vectors(code: Code<'_>, start: u64) -> bool {
     let check = || {
         let bytes: [u8; 60] = code.bytes(start)?;

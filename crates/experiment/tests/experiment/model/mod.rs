@@ -1,4 +1,4 @@
-//! The experiment against a model of it that does one thing after the other and keeps frames in a list.
+//! The experiment against a model that does everything in sequence and keeps frames in a list.
 
 mod naive;
 mod random;
@@ -66,7 +66,7 @@ impl FrameStore for Store {
     }
 }
 
-/// What the program has in its memory: numbers, pointers among them, and strings.
+/// The program's memory: numbers, pointers among them, and strings.
 pub fn mapped() -> FakeTarget {
     let mut target = crate::support::target();
     for (address, bytes) in naive::memory() {

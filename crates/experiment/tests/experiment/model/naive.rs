@@ -1,4 +1,4 @@
-//! The model: every action by itself, memory byte by byte, frames in a list.
+//! The model: every action alone, memory byte by byte, frames in a list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub fn memory() -> [(u64, Vec<u8>); 3] {
     [(0x1000, first), (0x1040, second), (0x2000, third)]
 }
 
-/// Leaves out what actions collect again. That no byte is lost by it, the tests of agent expressions show.
+/// Leaves out repeated collections of actions. The tests of agent expressions show that no byte is lost.
 fn collect_once(actions: &mut Vec<Action>) {
     let mut once = CollectOnce::default();
     actions.retain_mut(|action| match action {
@@ -57,7 +57,7 @@ pub struct Model {
     circular: bool,
     memory: BTreeMap<u64, u8>,
     pub tracepoints: Vec<Tracepoint>,
-    /// Those of the user.
+    /// The variables of the user.
     pub variables: BTreeMap<u16, i64>,
     pub frames: Vec<Vec<u8>>,
     pub created: u64,
@@ -67,11 +67,11 @@ pub struct Model {
     pub inserted: BTreeSet<Address>,
     /// Something was collected that is near the limits, which are not modelled.
     pub excessive: bool,
-    /// Thread, tracepoint, steps left.
+    /// Thread, tracepoint, remaining steps.
     stepping: Vec<(ThreadId, Key, u64)>,
 }
 
-/// What one list of actions did.
+/// The results of one list of actions.
 #[derive(Default)]
 struct Done {
     blocks: Vec<u8>,
@@ -234,7 +234,7 @@ impl Model {
         }
     }
 
-    /// Whether steps of a tracepoint's hits are still to come.
+    /// Whether a tracepoint's hits still have steps to make.
     fn is_followed(&self, key: Key) -> bool {
         let of = |(_, of, left): &(_, Key, u64)| *of == key && *left > 0;
         self.stepping.iter().any(of)
@@ -309,7 +309,7 @@ impl Model {
         passed
     }
 
-    /// True when a frame was made and the run goes on.
+    /// Returns true when a frame was made and the run goes on.
     fn frame(&mut self, index: usize, step: bool, moment: &Moment) -> bool {
         let definition = self.tracepoints[index].definition.clone();
         let actions = if step {
@@ -409,13 +409,13 @@ impl Model {
         }
         let mut done = view.done;
         self.excessive |= done.excessive;
-        // Whatever fails because the thread is gone is no failure.
+        // A failure because the thread has ended is not one.
         done.gone |= moment.killed && (done.failed || !done.missing.is_empty());
         done
     }
 }
 
-/// What programs see of a moment, and what they collect.
+/// The state of a moment that programs read, and their collected data.
 struct View<'v> {
     memory: &'v BTreeMap<u64, u8>,
     variables: &'v mut BTreeMap<u16, i64>,

@@ -1,4 +1,4 @@
-//! Random things to do with an experiment.
+//! Random operations on an experiment.
 
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -161,7 +161,7 @@ impl Printer<'_> {
             recorder.begin();
         });
         if base.offset == u64::MAX {
-            // A virtual base class whose place only the object's own table tells.
+            // A virtual base class whose place is only in the object's own table.
             self.put_missing("<invalid address>");
         } else if context.depth + 1 >= self.options.depth {
             self.put_missing("{...}");
@@ -202,7 +202,7 @@ impl Printer<'_> {
         let size = storage_size(self.symbols, member.type_id).unwrap_or(0);
         let part = value.part(member.type_id, member.offset, size);
         match shape {
-            // A flexible array goes on behind the structure.
+            // A flexible array continues after the structure.
             Scalar::Array { count: None, .. } => {
                 let mut part = part;
                 part.contents.clear();
@@ -265,7 +265,7 @@ impl Printer<'_> {
     }
 }
 
-/// A member's name as data: an anonymous one has its number.
+/// A member's name as data: the number of an anonymous one.
 pub(super) fn member_name(member: &Member, position: usize) -> String {
     match &member.name {
         Some(name) => name.clone(),

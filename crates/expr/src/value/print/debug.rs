@@ -327,10 +327,10 @@ impl Printer<'_> {
     }
 }
 
-/// The part of an enum's data that says which variant it is.
+/// The part of an enum's data that names its variant.
 pub(super) const VARIANT: &str = "variant";
 
-/// What an `Option` may hold.
+/// The type of an `Option`'s content.
 pub(super) fn option_payload(printer: &Printer<'_>, type_id: TypeId) -> Option<TypeId> {
     let found = printer.stripped(type_id);
     let Type::Structure {
@@ -352,7 +352,7 @@ pub(super) fn option_payload(printer: &Printer<'_>, type_id: TypeId) -> Option<T
         })
 }
 
-/// Members in the order in which they are written, and whether they have numbers for names.
+/// Members in source order, and whether they have numbers for names.
 pub(super) fn in_order(members: &[Member], is_tuple: bool) -> (Vec<&Member>, bool) {
     // The debug information has them in the order of the memory.
     let mut members: Vec<&Member> = members.iter().collect();

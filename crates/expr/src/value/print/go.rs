@@ -139,7 +139,7 @@ impl Printer<'_> {
         self.put(if is_cut { "..." } else { "" });
     }
 
-    /// What a map's element is sorted by, if its key is a number or a string.
+    /// The sort key of a map's element, if its key is a number or a string.
     pub(super) fn sort_key(&self, key: &Value) -> Option<SortKey> {
         let found = strip(self.symbols, key.type_id).1;
         if let Type::Base {

@@ -44,7 +44,7 @@ impl Default for PrintOptions {
     }
 }
 
-/// What is shown for a value that is not recorded, by its name.
+/// The text for a redacted value.
 pub(crate) const REDACTED: &str = "<redacted>";
 
 /// The longest text of one value, in bytes: a type of nested arrays may be small and its text not.
@@ -70,19 +70,19 @@ pub(super) struct Printer<'a> {
     /// How many more values are walked.
     walks_left: Cell<usize>,
     out: String,
-    /// What the values are as data, where that is asked for.
+    /// The values as data, if that is requested.
     recorder: Option<Recorder>,
     /// The addresses of the static members that are being shown.
     statics: Vec<Place>,
 }
 
-/// What is passed down to the members of a value.
+/// The context that the members of a value inherit.
 #[derive(Clone, Copy)]
 struct Context {
     depth: u32,
     /// How many values this one is inside of, whether they count for `depth` or not.
     nesting: u32,
-    /// Whether what a reference refers to is shown: at the top only.
+    /// Whether the target of a reference is shown: at the top only.
     follow: bool,
 }
 
@@ -95,7 +95,7 @@ impl Context {
         }
     }
 
-    /// What a value is shown as.
+    /// The form in which a value is shown.
     const fn inner(self) -> Self {
         Self {
             nesting: self.nesting + 1,
@@ -150,7 +150,7 @@ impl<'a> Printer<'a> {
         self
     }
 
-    /// Says something of the value that is being printed to who makes data of it.
+    /// Records something about the value that is being printed, if data are requested.
     fn record(&mut self, say: impl FnOnce(&mut Recorder)) {
         if let Some(recorder) = &mut self.recorder {
             say(recorder);
@@ -180,7 +180,7 @@ impl<'a> Printer<'a> {
         self.print_with_datum(value).0
     }
 
-    /// The text, and the datum where it is asked for.
+    /// The text, and the datum if it is requested.
     pub(super) fn print_with_datum(mut self, value: &Value) -> (String, Option<Datum>) {
         let gone = value.is_unavailable()
             || value.is_redacted()
@@ -228,7 +228,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// What is between two elements.
+    /// The separator between two elements.
     fn separator(&self) -> &'static str {
         if self.language == Language::Go {
             " "
@@ -276,7 +276,7 @@ impl<'a> Printer<'a> {
         })
     }
 
-    /// A value inside another, or at the top behind its prefix.
+    /// A value inside another, or at the top after its prefix.
     fn value(&mut self, value: &Value, context: Context) {
         let start = self.out.len();
         self.record(Recorder::begin);

@@ -142,7 +142,7 @@ impl Printer<'_> {
         self.put(&format!("{real} + {imaginary}i"));
     }
 
-    /// An address, with the symbol it lies in.
+    /// An address, with the symbol that contains it.
     pub(super) fn address(&mut self, address: u64) {
         self.put(&format!("{address:#x}"));
         match self.symbol(address) {
@@ -152,8 +152,8 @@ impl Printer<'_> {
         }
     }
 
-    /// The function or symbol that an address is in. A function's name is that of its debug information: the
-    /// linker's may tell of what the compiler made of it (`work.constprop.0`).
+    /// The function or symbol that an address is in. A function's name is that of its debug information: the linker's may be a
+    /// name that the compiler made of it (`work.constprop.0`).
     fn symbol(&self, address: u64) -> Option<(String, u64)> {
         let symbol = self.symbols.symbol_at(Address(address));
         let function = self.symbols.function_at(Address(address));

@@ -1,4 +1,4 @@
-//! What data the values of a type are, as they are printed.
+//! The kind of data of a type's values, as they are printed.
 
 use super::Printer;
 use super::aggregate::member_name;
@@ -10,10 +10,10 @@ use crate::walk::{Items, TypeWalks, Walk};
 use tracewire_debuginfo::{BaseEncoding, Language, Member, Symbols, Type, TypeId};
 use tracewire_model::{Address, RegisterNumber};
 
-/// The deepest nesting of structures and lists; what is deeper is text.
+/// The deepest nesting of structures and lists; deeper parts are text.
 const DEEPEST: usize = 12;
 
-/// The most parts of one shape, all levels counted; what is more is text.
+/// The most parts of one shape on all levels; more parts are text.
 const MOST_PARTS: usize = 2000;
 
 /// Nothing was saved.
@@ -62,7 +62,7 @@ struct Finder<'p, 'a> {
 }
 
 impl Finder<'_, '_> {
-    /// `follow` is whether what a reference refers to is shown.
+    /// `follow` is whether the target of a reference is shown.
     fn shape(&mut self, type_id: TypeId, follow: bool) -> Shape {
         if self.above.len() >= DEEPEST || self.parts_left == 0 || self.above.contains(&type_id) {
             return Shape::Text;
@@ -108,7 +108,7 @@ impl Finder<'_, '_> {
             }
             // The type is known at run time.
             Walk::Interface(_) | Walk::Function { .. } => Shape::Text,
-            // What it refers to is written where the reference is the whole value.
+            // Its target is written if the reference is the whole value.
             Walk::Reference { target, .. }
                 if self.above.len() == 1 && self.printer.is_shown_behind_reference(*target) =>
             {

@@ -335,8 +335,8 @@ impl Printer<'_> {
         self.put(&text);
     }
 
-    /// One character, escaped where it has to be. `escape` tells whether a hexadecimal escape stands right before:
-    /// a digit would then seem to belong to it.
+    /// One character, escaped if necessary. `escape` is whether a hexadecimal escape is right before it: a digit would then seem
+    /// to belong to that.
     fn write(
         &self,
         text: &mut String,
@@ -387,7 +387,7 @@ impl Printer<'_> {
         if c.is_ascii() {
             return !c.is_ascii_control();
         }
-        // What Rust would not escape in a debug text is what a terminal can show.
+        // A terminal can show what Rust does not escape in a debug text.
         self.options.utf8 && (c.escape_debug().count() == 1 || c.is_alphanumeric())
     }
 }

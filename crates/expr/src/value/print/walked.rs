@@ -31,7 +31,7 @@ enum Stop {
 
 type Walked<T> = Result<T, Stop>;
 
-/// What is shown where no more values are walked.
+/// The text where no more values are walked.
 const TOO_MANY: &str = "...";
 
 const UNAVAILABLE: Stop = Stop::Missing("<unavailable>");
@@ -76,7 +76,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Counts walks, of which there are so many for a value.
+    /// Counts walks, of which a value has a limited number.
     fn take_walks(&self, count: usize) -> Walked<()> {
         let left = self.walks_left.get().checked_sub(count);
         self.walks_left.set(left.unwrap_or(0));
@@ -371,7 +371,7 @@ impl Printer<'_> {
         }
     }
 
-    /// How many elements there are; an impossible number is that of a value which is not what its type says.
+    /// The number of elements; an impossible number means that the value is not valid for its type.
     fn length(&self, subjects: &RuleSubjects, node: &Node) -> Walked<u64> {
         u64::try_from(self.number(subjects, node)?).map_err(|_| UNAVAILABLE)
     }
@@ -430,7 +430,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Elements, each at a place of its own.
+    /// Elements with one place each.
     fn sequence(
         &mut self,
         count: u64,
@@ -477,7 +477,7 @@ impl Printer<'_> {
         let mut seen = HashSet::new();
         loop {
             let (node, number) = match step(self) {
-                // Fewer nodes than the container says it has.
+                // There are fewer nodes than the container's count.
                 Ok(None) if length.is_some_and(|length| index < length) => {
                     self.state.note_difference();
                     self.record(Recorder::cut);
@@ -571,7 +571,7 @@ impl Printer<'_> {
                     }
                 }
             }
-            // The parent of the root is in the container itself: fewer nodes than it says it has.
+            // The parent of the root is in the container itself: there are fewer nodes than its count.
             Ok(Some((node, 0)).filter(|_| !subjects.object.is_over(Address(node))))
         };
         let brackets = brackets(&tree.items, self.language == Language::Rust);
@@ -704,7 +704,7 @@ impl Printer<'_> {
                 is_cut = true;
                 break;
             }
-            // The bucket is there, and what a key in it leads to is not.
+            // The bucket is there, and the target of a key in it is not.
             if values.first().is_some_and(|key| self.is_lost_text(key)) {
                 is_cut = true;
                 continue;
@@ -817,7 +817,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Whether a reference to a type is written with what it refers to.
+    /// Whether a reference to a type is written with its target.
     pub(super) fn is_shown_behind_reference(&self, target: TypeId) -> bool {
         matches!(
             &*strip(self.symbols, target).1,
@@ -828,7 +828,7 @@ impl Printer<'_> {
         )
     }
 
-    /// A pointer, and what it points to where it is all of the value.
+    /// A pointer, and its target if it is the whole value.
     fn reference_to(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
         let is_shown = self.is_shown_behind_reference(target);
         if address == 0 || context.depth > 0 || !is_shown {
@@ -885,7 +885,7 @@ impl Printer<'_> {
             && value.as_integer(self.symbols) == Some(0)
     }
 
-    /// Whether a value is a text of which nothing is known.
+    /// Whether a value is a text without any known byte.
     fn is_lost_text(&self, value: &Value) -> bool {
         let walk = self.walks.and_then(|walks| walks.walk(value.type_id));
         let Some(Walk::String { data, extent, .. }) = walk.as_deref() else {
@@ -912,7 +912,7 @@ impl Printer<'_> {
         (length <= LARGEST_VALUE).then_some((address, length))
     }
 
-    /// A pointer with an owner, and what it points to.
+    /// An owning pointer, and its target.
     fn owned(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
         let is_rust = self.language == Language::Rust;
         if address == 0 {
@@ -1012,7 +1012,7 @@ fn is_unknown(value: &Value) -> bool {
     value.is_unavailable() || value.is_optimized_out() && !value.synthetic
 }
 
-/// What an error of an expression means for the value.
+/// The effect of an expression's error on the value.
 fn stop(error: crate::ExpressionError) -> Stop {
     match error.kind() {
         ExpressionErrorKind::Unavailable => UNAVAILABLE,

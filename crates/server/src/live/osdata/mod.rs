@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use crate::answers::escaped;
 
-/// The table that was last asked for, as it was when its first part was.
+/// The table that was last requested, as it was when its first part was read.
 #[derive(Debug, Default)]
 pub(super) struct OsTables {
     name: String,
@@ -25,7 +25,7 @@ impl OsTables {
     }
 }
 
-/// A table: its name for `info os`, its title, what it lists, and how it is made.
+/// A table: its name for `info os`, its title, its rows, and the function that makes it.
 struct Kind {
     name: &'static str,
     title: &'static str,
@@ -111,7 +111,7 @@ const KINDS: [Kind; 10] = [
 /// The longest table that is made, in bytes: a machine may have any number of processes.
 const LONGEST: usize = 64 << 20;
 
-/// A table on its way.
+/// A table under construction.
 #[derive(Debug)]
 struct Table(String);
 
@@ -143,8 +143,7 @@ impl Table {
     }
 }
 
-/// The table of a name, or the list of tables where there is none; nothing at all for a name that is not known, as
-/// gdbserver has it.
+/// The table of a name, or the list of tables without a name; empty for a name that is not known, as for gdbserver.
 fn table(name: &str) -> String {
     if name.is_empty() || name == "types" {
         let mut table = Table::begin("types");

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::{Table, names};
 
-/// The numbers that stand as names in a folder of `/proc`, rising.
+/// The names in a directory of `/proc` that are numbers, in rising order.
 fn numbers(folder: &str) -> Vec<u32> {
     let mut numbers: Vec<u32> = fs::read_dir(folder)
         .into_iter()
@@ -17,18 +17,18 @@ fn numbers(folder: &str) -> Vec<u32> {
     numbers
 }
 
-/// What `stat` says of a process or thread: its name, and the fields behind it from the third on.
+/// The name of a process or thread in `stat`, and the fields after it from the third on.
 fn stat(path: &str) -> Option<(String, Vec<String>)> {
     let line = fs::read(path).ok()?;
     let line = String::from_utf8_lossy(&line).into_owned();
-    // The name stands in parentheses and may hold some itself.
+    // The name is in parentheses and may contain some itself.
     let (head, rest) = line.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
     let fields = rest.split_whitespace().map(str::to_owned).collect();
     Some((name.to_owned(), fields))
 }
 
-/// The name of a process's program; its number where it is gone.
+/// The name of a process's program; its number if it has ended.
 pub(super) fn command(process: u32) -> String {
     stat(&format!("/proc/{process}/stat")).map_or_else(|| process.to_string(), |(name, _)| name)
 }

@@ -1,4 +1,4 @@
-//! Cpus, kernel modules, sockets, and what System V's interprocess communication has.
+//! Cpus, kernel modules, sockets, and the tables of System V's interprocess communication.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -56,7 +56,7 @@ pub(super) fn modules(table: &mut Table) {
     }
 }
 
-/// The rows of a table of `/proc/sysvipc` with so many fields, without its head.
+/// The rows of a table of `/proc/sysvipc` with this many fields, without its head.
 fn ipc(name: &str, count: usize) -> impl Iterator<Item = Vec<String>> {
     lines(&format!("/proc/sysvipc/{name}"))
         .into_iter()
@@ -65,7 +65,7 @@ fn ipc(name: &str, count: usize) -> impl Iterator<Item = Vec<String>> {
         .filter(move |fields: &Vec<String>| fields.len() >= count)
 }
 
-/// How a field of such a table is told.
+/// How a field of such a table is printed.
 #[derive(Clone, Copy)]
 enum Told {
     AsIs,
@@ -195,7 +195,7 @@ pub(super) fn sockets(table: &mut Table) {
     }
 }
 
-/// One end of a connection, as the kernel writes it: words of the address as the machine has them, and the port.
+/// One end of a connection, in the kernel's form: words of the address in the machine's byte order, and the port.
 fn end(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
