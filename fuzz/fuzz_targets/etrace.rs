@@ -4,18 +4,20 @@
 use libfuzzer_sys::fuzz_target;
 use tracewire_exec_trace::etrace::{Framing, Options, transcribe};
 use tracewire_exec_trace::recording::{Image, ImagePiece};
-use tracewire_exec_trace::text::{Format, Piece, read};
+use tracewire_exec_trace::text::Format;
 use tracewire_model::Address;
 
 mod told;
 
-use told::{Told, UNPARSED};
+use told::{UNPARSED, read_both_ways};
 
 /// How many bytes of an input are code.
 const CODE: usize = 48;
 
 fuzz_target!(|input: &[u8]| {
-    let [kind, widths, input @ ..] = input else { return };
+    let [kind, widths, input @ ..] = input else {
+        return;
+    };
     if input.len() < CODE || input.len() > 400 {
         return;
     }
@@ -38,8 +40,7 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     assert_eq!(Format::detect(&text), Some(Format::ControlFlow));
-    let mut told = Told::default();
-    read(Format::ControlFlow, &text, &Piece::whole(&text), &mut told);
+    let told = read_both_ways(Format::ControlFlow, &text, 64);
     assert!(told.records.iter().all(|(_, kind, _)| *kind != UNPARSED));
     assert!(done.packets > 0 || packets.is_empty());
 });

@@ -4,20 +4,16 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::time::Instant;
 
 use tracewire_tracefile::TraceFile;
 
-use crate::program::{PATIENCE, TURN};
+use crate::program::{LINE, PATIENCE, TURN, build_source, start_counting};
 use crate::round::{Recorder, counted, rescue};
 use crate::{Random, setting};
-
-/// A thread's line in the file of counts, in bytes.
-const LINE: usize = 64;
 
 /// Who ends, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,15 +40,7 @@ const ENDS: [End; 6] = [
 ];
 
 fn build(folder: &Path) -> PathBuf {
-    let (source, program) = (folder.join("flight.c"), folder.join("flight"));
-    std::fs::write(&source, include_str!("../programs/flight.c")).unwrap();
-    let built = Command::new("cc")
-        .args(["-g", "-O1", "-pthread", "-o"])
-        .args([&program, &source])
-        .status()
-        .expect("cc runs");
-    assert!(built.success());
-    program
+    build_source(folder, "flight", include_str!("../programs/flight.c"))
 }
 
 fn word_of(counts: &File, line: usize, word: usize) -> u64 {
@@ -107,27 +95,7 @@ impl Calls {
 
 impl Flight {
     fn start(program: &Path, folder: &Path, threads: usize) -> Self {
-        let path = folder.join("counts");
-        let counts = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .unwrap();
-        counts.set_len((LINE * (threads + 1)) as u64).unwrap();
-        let mut child = Command::new("nice")
-            .args(["-n", "19"])
-            .arg(program)
-            .arg(&path)
-            .arg(threads.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
-        let mut said = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
-        stdout.read_line(&mut said).unwrap();
-        assert_eq!(said, "ready\n");
+        let (child, counts) = start_counting(program, &folder.join("counts"), threads, &[]);
         Self {
             child,
             counts,

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A thread's line in the file of counts, in bytes.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 
 /// How long something may take.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -18,16 +18,52 @@ pub const TURN: Duration = Duration::from_micros(500);
 
 /// Builds it.
 pub fn build(folder: &Path) -> PathBuf {
-    let source = folder.join("counted.c");
-    let program = folder.join("counted");
-    std::fs::write(&source, include_str!("../programs/counted.c")).unwrap();
+    build_source(folder, "counted", include_str!("../programs/counted.c"))
+}
+
+/// Builds a program of this name.
+pub fn build_source(folder: &Path, name: &str, source: &str) -> PathBuf {
+    let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&file, source).unwrap();
     let built = Command::new("cc")
         .args(["-g", "-O1", "-pthread", "-o"])
-        .args([&program, &source])
+        .args([&program, &file])
         .status()
         .expect("cc runs");
     assert!(built.success());
     program
+}
+
+/// Starts a program that counts in a file, a line for each of its threads and one before them. Its threads run.
+pub fn start_counting(
+    program: &Path,
+    counts: &Path,
+    threads: usize,
+    arguments: &[String],
+) -> (Child, File) {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(counts)
+        .unwrap();
+    file.set_len((LINE * (threads + 1)) as u64).unwrap();
+    // Threads that only make calls leave Tracewire, and the machine, no processor.
+    let mut child = Command::new("nice")
+        .args(["-n", "19"])
+        .arg(program)
+        .arg(counts)
+        .arg(threads.to_string())
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, file)
 }
 
 /// The counts of a thread.
@@ -58,27 +94,7 @@ impl Counted {
     /// Starts so many threads, which pause for some microseconds after a few calls.
     pub fn start(program: &Path, folder: &Path, threads: usize, pause: u32) -> Self {
         let path = folder.join("counts");
-        let counts = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .unwrap();
-        counts.set_len((LINE * (threads + 1)) as u64).unwrap();
-        // Threads that only make calls leave Tracewire, and the machine, no processor.
-        let mut child = Command::new("nice")
-            .args(["-n", "19"])
-            .arg(program)
-            .arg(&path)
-            .args([threads.to_string(), pause.to_string()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
-        let mut said = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
-        stdout.read_line(&mut said).unwrap();
-        assert_eq!(said, "ready\n");
+        let (child, counts) = start_counting(program, &path, threads, &[pause.to_string()]);
         Self {
             child,
             counts,

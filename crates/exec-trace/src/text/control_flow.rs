@@ -4,8 +4,9 @@
 //! begin with `#`. Its first line says what it is. [`etrace`](crate::etrace) writes it.
 
 use super::qemu_log::QemuLog;
+use super::stamp::Stamp;
 use super::{Dialect, LineError, LineState};
-use crate::record::{Event, EventKind, Record};
+use crate::record::{EventKind, Record};
 
 /// The first line.
 pub(crate) const HEADER: &[u8] = b"# transcript of a control flow trace";
@@ -22,13 +23,7 @@ impl Dialect for ControlFlow {
         emit: &mut impl FnMut(&LineState, &Record<'a>),
     ) -> Result<(), LineError> {
         if line == HEADER {
-            let event = Event {
-                time: state.time,
-                cpu: None,
-                kind: EventKind::Header,
-                text: line,
-            };
-            emit(state, &Record::Event(event));
+            emit(state, &Stamp::at(state.time).event(EventKind::Header, line));
             return Ok(());
         }
         QemuLog.line(state, line, emit)

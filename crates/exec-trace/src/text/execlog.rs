@@ -19,7 +19,7 @@ use super::riscv;
 use super::stamp::Stamp;
 use super::transcriber::Transcribe;
 use super::{Dialect, LineError, LineState};
-use crate::record::{AccessKind, CpuNumber, Event, EventKind, Instruction, Record};
+use crate::record::{AccessKind, CpuNumber, EventKind, Instruction, Record};
 use crate::value::{Notation, Value};
 use tracewire_arch::Opcode;
 use tracewire_model::hex;
@@ -129,13 +129,7 @@ impl Dialect for Execlog {
     ) -> Result<(), LineError> {
         let mut cursor = Cursor::new(line);
         if line == REVERSED {
-            let event = Event {
-                time: state.time,
-                cpu: None,
-                kind: EventKind::Header,
-                text: line,
-            };
-            emit(state, &Record::Event(event));
+            emit(state, &Stamp::at(state.time).event(EventKind::Header, line));
             return Ok(());
         }
         let cpu = cursor.decimal().and_then(|cpu| u32::try_from(cpu).ok());

@@ -25,7 +25,7 @@ use self::sample::{LONGEST_CODE, Place, Sample};
 use super::riscv;
 use super::stamp::Stamp;
 use super::{Dialect, Format, LineError, LineState};
-use crate::record::{CpuNumber, Event, EventKind, Instruction, Record};
+use crate::record::{CpuNumber, EventKind, Instruction, Record};
 
 pub(crate) use self::sample::time_start;
 pub use self::sample::{Symbol, symbols};
@@ -174,13 +174,8 @@ impl Dialect for Perf {
     ) -> Result<(), LineError> {
         if let Some(kind) = note(line) {
             let text = line.trim_ascii();
-            let event = Event {
-                time: state.time,
-                cpu: None,
-                kind,
-                text: text.strip_prefix(transcribe::GAP).unwrap_or(text),
-            };
-            emit(state, &Record::Event(event));
+            let text = text.strip_prefix(transcribe::GAP).unwrap_or(text);
+            emit(state, &Stamp::at(state.time).event(kind, text));
             return Ok(());
         }
         let sample = Sample::read(line)?;
