@@ -6,7 +6,7 @@
 //! ls 1443864  2275506.209905:  100000 cpu-clock: 7f216b426df0 _dl_start+0x0 (/lib/ld.so) 0x7f216b426103/0x7f216b426df0/P/-/-/1
 //! ```
 //!
-//! Three things have this text ([`Form`]), told apart by what is in the first lines:
+//! Three things have this text (`Form`), told apart by what is in the first lines:
 //! - *instructions*, of Intel PT (`--insn-trace`, `--itrace=i1i`): each line is one;
 //! - *branches* (`--itrace=b`): a line has a branch and the instruction that it went to. Each is a record, so that an instruction
 //!   between two branches is no record, and a branch that was gone to is two;
