@@ -1,4 +1,4 @@
-//! The flight recorder: whoever ends at a random moment, the newest calls have their frames.
+//! The flight recorder keeps the frames of the newest calls when the program or the tracer ends at a random moment.
 //!
 //! `TRACEWIRE_FLIGHT_TIMES` says how many ends, `TRACEWIRE_FLIGHT_SEED` what the rounds are made from (`cargo xtask torture flight`).
 
@@ -318,7 +318,7 @@ fn compare(folder: &Path, plan: Plan, calls: &Calls, said: &str) -> Result<Tally
 }
 
 #[test]
-fn a_flight_recorder_has_the_newest_frames_whoever_ends() {
+fn a_flight_recorder_has_the_newest_frames_after_any_end() {
     let times = setting("TRACEWIRE_FLIGHT_TIMES", 10);
     let seed = setting("TRACEWIRE_FLIGHT_SEED", 1);
     let folder = tempfile::tempdir().unwrap();

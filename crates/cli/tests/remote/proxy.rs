@@ -14,6 +14,13 @@ pub fn proxy(upstream: &str, more: &[&str]) -> Listening {
     Listening::new(&mut tracewire(&arguments))
 }
 
+/// gdbserver with a program, and a proxy in front of it. gdbserver supports tracepoints itself: the proxy hides them.
+fn before_gdbserver(program: &Path) -> (Listening, Listening) {
+    let stub = gdbserver(program);
+    let proxy = proxy(&stub.address(), &["--hide-tracepoints"]);
+    (stub, proxy)
+}
+
 /// The lines that a script prints for comparison.
 pub fn compared(said: &Said) -> Vec<String> {
     let lines = said.output.lines().filter(|line| line.starts_with("= "));
@@ -278,9 +285,7 @@ fn breakpoints_and_steps_of_the_user_keep_their_meaning_at_a_tracepoint() {
     need!("cc", "gdb-multiarch", "gdbserver");
     let folder = tempfile::tempdir().expect("a directory");
     let program = linux_program(folder.path());
-    let stub = gdbserver(&program);
-    // gdbserver supports tracepoints itself.
-    let proxy = proxy(&stub.address(), &["--hide-tracepoints"]);
+    let (_stub, proxy) = before_gdbserver(&program);
     let text = format!(
         "target remote {}\n{}",
         proxy.address(),
@@ -355,8 +360,7 @@ int main(void) {
 ";
     let cc = Cc::new().options(&["-g", "-O0"]).text(text);
     let program = cc.build(folder.path(), "forks");
-    let stub = gdbserver(&program);
-    let proxy = proxy(&stub.address(), &["--hide-tracepoints"]);
+    let (_stub, proxy) = before_gdbserver(&program);
     let text = format!(
         "target remote {}\n{}",
         proxy.address(),

@@ -84,7 +84,7 @@ impl CallEvents {
         // The displacement of a jump may end in the bytes of the next one: higher ones come first, and none has to be made again.
         let mut sites = sites.to_vec();
         sites.sort_by_key(|(address, _)| std::cmp::Reverse(*address));
-        let threads = process.tracee.settled_threads();
+        let threads = process.patcher().settled_threads();
         let mut refused = Vec::new();
         for together in sites.chunk_by(|one, next| stage_of(one.0) == stage_of(next.0)) {
             let first = together.first().and_then(|(address, _)| stage_of(*address));
@@ -93,7 +93,7 @@ impl CallEvents {
             for (address, site) in together {
                 if let Some(page) = page {
                     // Again after a system call for memory, which has written what waited.
-                    process.tracee.stage_code(page, &threads);
+                    process.patcher().stage_code(page, &threads);
                 }
                 if let Err(error) = process.insert_code(*address, self.pad.code(*site)) {
                     refused.push(SiteRefused {

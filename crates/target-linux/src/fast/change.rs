@@ -1,11 +1,11 @@
 //! Putting jumps in, with those that share bytes with them.
 //!
 //! The displacement of a punned jump goes on into the instructions that follow, and these may get a jump or a breakpoint
-//! of their own, or lose it. So whoever is about to change a byte first *lifts* the jumps that read it, and puts them
-//! back afterwards: over the bytes that stand there then, by another way if need be, and as a trap if there is none. A
-//! jump that is lifted or put back changes bytes too, so that this goes on to lower addresses; it ends where nobody reads.
+//! of their own, or lose it. So each change of a byte first *lifts* the jumps that read the byte, and puts them back
+//! afterwards over the new bytes: by another kind of jump if necessary, and as a trap if no jump is possible. A jump that
+//! is lifted or put back changes bytes too, so this goes on to lower addresses. It ends where no jump reads the bytes.
 //!
-//! Lower jumps are taken out first and put back last: at no moment is there a jump that leads anywhere but to its pad.
+//! Lower jumps are lifted first and put back last. So each jump goes to its own pad at every moment.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,7 +22,6 @@ use crate::breakpoints::{INT3, Purpose};
 use crate::patcher::Patcher;
 use crate::ptrace::PAGE_SIZE;
 use crate::thread::Thread;
-use crate::tracee::Tracee;
 
 /// How far before a byte a jump that reads it can begin, and how far behind its site a jump reads: the most prefixes, and the jump.
 pub(crate) const JUMP_REACH: u64 = 2 * JUMP_LENGTH as u64;
@@ -237,13 +236,11 @@ impl Patcher<'_> {
         self.tracee.free_some_pads();
         erased
     }
-}
 
-impl Tracee {
     /// Where the stopped threads are, each in the program or in a pad that is not about to change.
     pub(super) fn settled_threads(&mut self) -> Vec<u64> {
-        self.absorb_all();
-        let stopped = self.threads.iter().filter_map(Thread::stopped);
+        self.tracee.absorb_all();
+        let stopped = self.tracee.threads.iter().filter_map(Thread::stopped);
         stopped
             .filter_map(|thread| Some(thread.registers().ok()?.rip))
             .collect()
@@ -258,7 +255,7 @@ impl Tracee {
             return;
         }
         // Of a page that cannot be had, each jump is written by itself, and refused with the reason.
-        let _ = self.memory.stage(page);
+        let _ = self.tracee.memory.stage(page);
     }
 }
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <sys/sdt.h>
 
-/* Counted up by whoever wants to know. */
+/* Counted up by each tracer that uses the marker. */
 unsigned short shop_sold_semaphore __attribute__((section(".probes")));
 unsigned short shop_open_semaphore __attribute__((section(".probes")));
 
