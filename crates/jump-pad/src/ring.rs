@@ -53,6 +53,9 @@ const GIVEN_BACK_AT_ONCE: u64 = 64 << 10;
 /// is none.
 const HOLD_REUSED: u64 = 1 << 20;
 
+/// An empty hold gives its memory back where it has more. Less is soon used again, and giving back costs time.
+const HOLD_KEPT: u64 = 16 << 20;
+
 /// How many ticks the counter may be read ahead of the instructions before it.
 pub(crate) const EARLY: u64 = 10_000;
 
@@ -70,6 +73,8 @@ pub(crate) trait RingMemory {
     fn note(&self, at: u64, value: u64);
     /// Writes bytes as `note` does words.
     fn put(&self, at: u64, bytes: &[u8]);
+    /// Gives the memory of bytes back to the system. They are zeros then, and nothing reads them before they are written.
+    fn release(&self, at: u64, length: u64);
     /// Two words that are exchanged at once.
     fn pair(&self, at: u64) -> (u64, u64) {
         let mut first = self.load(at);
@@ -162,6 +167,8 @@ struct Ring {
     silent_since: Option<Since>,
     /// What says whether hits have come: where the head was, and how many were lost.
     hits: u64,
+    /// In the hold: how many bytes from its start on have memory.
+    used: u64,
 }
 
 /// When something was seen first.
@@ -771,6 +778,11 @@ impl RingReader {
             fail_point!("hold/restarted");
             memory.note(ring.start + ring::HEAD, ring.position);
             ring.give_back(memory);
+            if ring.used > HOLD_KEPT {
+                let released = ring.start + ring::DATA + HOLD_REUSED;
+                memory.release(released, ring.used - HOLD_REUSED);
+                ring.used = HOLD_REUSED;
+            }
         }
         let position = ring.position;
         let end = behind(ring.bytes, position, reserved);
@@ -800,6 +812,7 @@ impl RingReader {
         fail_point!("hold/whole");
         memory.note(ring.start + ring::HEAD, end);
         fail_point!("hold/head-moved");
+        ring.used = (at + reserved - ring.start - ring::DATA).max(ring.used);
         ring.position = end;
         ring.passed.push_back(Passed {
             position,
@@ -999,6 +1012,7 @@ impl Ring {
             clean: 0,
             silent_since: None,
             hits: 0,
+            used: 0,
         }
     }
 

@@ -213,6 +213,11 @@ impl RingMemory for World {
             self.note(word, u64::from_le_bytes(value));
         }
     }
+    fn release(&self, at: u64, length: u64) {
+        for word in (at..at + length).step_by(8) {
+            self.note(word, 0);
+        }
+    }
 }
 
 /// A frame of this many words with a name.

@@ -103,6 +103,7 @@ impl RingMemory for Words {
     // Nobody here looks at these.
     fn note(&self, _: u64, _: u64) {}
     fn put(&self, _: u64, _: &[u8]) {}
+    fn release(&self, _: u64, _: u64) {}
     fn pair(&self, at: u64) -> (u64, u64) {
         let _held = self.pairs.lock().unwrap();
         (self.load(at), self.load(at + 8))
@@ -727,6 +728,9 @@ impl RingMemory for Busy {
     }
     fn put(&self, at: u64, bytes: &[u8]) {
         self.world.words.put(at, bytes);
+    }
+    fn release(&self, at: u64, length: u64) {
+        self.world.words.release(at, length);
     }
     fn pair(&self, at: u64) -> (u64, u64) {
         self.world.words.pair(at)

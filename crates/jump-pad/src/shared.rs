@@ -17,6 +17,9 @@ use crate::layout::{
 /// How long a pad waits for space in a ring.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The unit in which the kernel takes memory back.
+const PAGE: u64 = 4096;
+
 /// The behaviour of pads when the tracer is dead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -654,6 +657,20 @@ impl crate::ring::RingMemory for Shared {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
         compiler_fence(Ordering::SeqCst);
+    }
+
+    fn release(&self, at: u64, length: u64) {
+        let start = at.next_multiple_of(PAGE);
+        let end = (at + length).min(self.layout.size()) / PAGE * PAGE;
+        if start >= end {
+            return;
+        }
+        // SAFETY: the pages are in the mapping, in the hold. Pads do not use it, and no reader in this process has a reference to it.
+        // Where the kernel refuses, as for memory that is no file's, the pages stay as they are.
+        unsafe {
+            let pages = self.base.as_ptr().add(start as usize);
+            libc::madvise(pages.cast(), (end - start) as usize, libc::MADV_REMOVE);
+        }
     }
 }
 

@@ -17,8 +17,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// When resident memory is measured first in a long recording: the one-time allocations are made by then.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// How much a long recording may grow beyond that, in KiB: by the symbols of a program that another one becomes.
-const GROWTH: u64 = 160 << 10;
+/// How much a long recording may grow beyond that, in KiB: by the symbols of a program that another one becomes, and by the frames
+/// that wait for a slow disk, for which there are 256 MiB.
+const GROWTH: u64 = (160 + 256) << 10;
 
 /// The most descriptors that a Tracewire has open, and the most memory, in KiB.
 const MOST: Usage = Usage {
