@@ -103,7 +103,7 @@ fn examine(subject: &mut dyn Subject, tracewire: &Tracewire, rounds: usize) -> R
     subject
         .prepare(directory.path())
         .context("cannot be prepared")?;
-    let file = directory.path().join("run.tf");
+    let file = directory.path().join("run");
     let launched = launched(subject, tracewire, &file).context("launched")?;
     let attached = attached(subject, tracewire, &file).context("attached")?;
     let mut untraced = Vec::new();
@@ -143,7 +143,7 @@ fn examine(subject: &mut dyn Subject, tracewire: &Tracewire, rounds: usize) -> R
 /// Starts the program under `record`; how many hits of the work there were.
 fn launched(subject: &mut dyn Subject, tracewire: &Tracewire, file: &Path) -> Result<usize> {
     let command = subject.command()?;
-    let mut record = tracewire.launch(&subject.spec(), file, &command)?;
+    let mut record = tracewire.launch(subject, file, &command)?;
     subject.ready(&mut record, true)?;
     let size = subject.size() / 10;
     subject.work(&mut record, size)?;
@@ -156,7 +156,7 @@ fn launched(subject: &mut dyn Subject, tracewire: &Tracewire, file: &Path) -> Re
 fn attached(subject: &mut dyn Subject, tracewire: &Tracewire, file: &Path) -> Result<usize> {
     let mut program = Running::start(&mut subject.command()?)?;
     subject.ready(&mut program, true)?;
-    let mut record = tracewire.attach(&subject.spec(), file, subject.process(&program)?)?;
+    let mut record = tracewire.attach(subject, file, &program)?;
     let size = subject.size() / 10;
     subject.work(&mut program, size)?;
     record.signal(libc::SIGINT)?;
@@ -169,8 +169,8 @@ fn attached(subject: &mut dyn Subject, tracewire: &Tracewire, file: &Path) -> Re
 fn compare(subject: &mut dyn Subject, tracewire: &Tracewire, file: &Path) -> Result<usize> {
     let mut seen: BTreeMap<String, i64> = BTreeMap::new();
     let mut hits = 0;
-    for values in tracewire.values(file)? {
-        if let Some(line) = subject.logged(&values) {
+    for hit in tracewire.hits(file)? {
+        if let Some(line) = subject.logged(&hit) {
             *seen.entry(line).or_default() += 1;
             hits += 1;
         }
@@ -220,17 +220,17 @@ impl Tool {
         subject: &dyn Subject,
         tracewire: &Tracewire,
         file: &Path,
-        process: u32,
+        program: &Running,
     ) -> Result<Running> {
         let question = match self {
-            Self::Tracewire => return tracewire.attach(&subject.spec(), file, process),
+            Self::Tracewire => return tracewire.attach(subject, file, program),
             Self::Bpftrace => subject.bpftrace(),
             Self::Gdb => subject.dprintf(),
         }
         .context("the tool has no question")?;
         match self {
-            Self::Bpftrace => tracers::bpftrace(&question, process),
-            _ => tracers::gdb(&question, process),
+            Self::Bpftrace => tracers::bpftrace(&question, program.id()),
+            _ => tracers::gdb(&question, program.id()),
         }
     }
 }
@@ -244,9 +244,8 @@ fn throughput(
 ) -> Result<f64> {
     let mut program = Running::start(&mut subject.command()?)?;
     subject.ready(&mut program, false)?;
-    let process = subject.process(&program)?;
     let mut tracer = match tool {
-        Some(tool) => Some(tool.attach(subject, tracewire, file, process)?),
+        Some(tool) => Some(tool.attach(subject, tracewire, file, &program)?),
         None => None,
     };
     let size = match tool {

@@ -115,6 +115,11 @@ impl Running {
         }
     }
 
+    /// What the process has printed so far.
+    pub fn lines(&self) -> Vec<String> {
+        self.output.lock().lines.clone()
+    }
+
     /// Writes to the process's standard input.
     pub fn write(&mut self, text: &str) -> Result<()> {
         let stdin = self
@@ -187,6 +192,22 @@ pub fn signal_process(process: u32, signal: i32) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A process and the processes that it has made, with theirs.
+pub fn family(process: u32) -> Result<Vec<u32>> {
+    let mut family = vec![process];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        next += 1;
+        let path = format!("/proc/{parent}/task/{parent}/children");
+        let children =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        for child in children.split_whitespace() {
+            family.push(child.parse()?);
+        }
+    }
+    Ok(family)
 }
 
 /// Waits until a condition holds that no event announces: it is asked again every few milliseconds.

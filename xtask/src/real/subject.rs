@@ -35,9 +35,14 @@ pub trait Subject {
     /// Waits until the program is ready for work. With `logged`, the program's own log of the work is kept.
     fn ready(&mut self, program: &mut Running, logged: bool) -> Result<()>;
 
-    /// The process to attach to.
-    fn process(&self, program: &Running) -> Result<u32> {
-        Ok(program.id())
+    /// Whether the work is that of several processes, which all are recorded.
+    fn forks(&self) -> bool {
+        false
+    }
+
+    /// The processes to attach to.
+    fn processes(&self, program: &Running) -> Result<Vec<u32>> {
+        Ok(vec![program.id()])
     }
 
     /// How much work a round is, in operations of [`Self::work`].
@@ -52,8 +57,23 @@ pub trait Subject {
     /// The program's own log of the work: a line for each hit, in any order. Called after [`Self::stop`].
     fn log(&mut self) -> Result<Vec<String>>;
 
-    /// The line of the log for a hit with these values; `None` for a hit that is not part of the work.
-    fn logged(&self, values: &[String]) -> Option<String>;
+    /// The line of the log for a hit; `None` for a hit that is not part of the work.
+    fn logged(&self, hit: &Hit) -> Option<String>;
+}
+
+/// A hit, as `show --json` prints it.
+pub struct Hit {
+    /// Which process it was in, where several are recorded.
+    pub process: Option<u64>,
+    /// The values, in the order of the tracepoint's list.
+    pub values: Vec<String>,
+}
+
+impl Hit {
+    /// The first value, a string as [`text`] reads it.
+    pub fn text(&self) -> Option<String> {
+        text(self.values.first()?)
+    }
 }
 
 /// The size of a round of work.

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::running::{Running, wait_until};
+use super::subject::{Hit, Subject};
 
 /// `tracewire record`.
 pub struct Tracewire {
@@ -19,8 +20,8 @@ impl Tracewire {
     }
 
     /// Starts a command under `record`.
-    pub fn launch(&self, spec: &str, file: &Path, command: &Command) -> Result<Running> {
-        let mut record = self.record(spec, file);
+    pub fn launch(&self, subject: &dyn Subject, file: &Path, command: &Command) -> Result<Running> {
+        let mut record = self.record(subject, file)?;
         record
             .arg("--")
             .arg(command.get_program())
@@ -37,10 +38,21 @@ impl Tracewire {
         Running::start(&mut record)
     }
 
-    /// Attaches `record` to a process, and waits until the tracepoint is in place.
-    pub fn attach(&self, spec: &str, file: &Path, process: u32) -> Result<Running> {
-        let record = Running::start(self.record(spec, file).arg("-p").arg(process.to_string()))?;
-        Self::wait_armed(&record)?;
+    /// Attaches `record` to the processes of a program, and waits until the tracepoint is in place in each.
+    pub fn attach(&self, subject: &dyn Subject, file: &Path, program: &Running) -> Result<Running> {
+        let processes = subject.processes(program)?;
+        let mut record = self.record(subject, file)?;
+        for process in &processes {
+            record.arg("-p").arg(process.to_string());
+        }
+        let record = Running::start(&mut record)?;
+        if subject.forks() {
+            record.wait_for_line("that all processes are recorded", |line| {
+                line.ends_with(" processes are recorded") || line.ends_with(" process is recorded")
+            })?;
+        } else {
+            Self::wait_armed(&record)?;
+        }
         Ok(record)
     }
 
@@ -53,8 +65,8 @@ impl Tracewire {
             .map(drop)
     }
 
-    /// The values of each frame, in order.
-    pub fn values(&self, file: &Path) -> Result<Vec<Vec<String>>> {
+    /// The hits, in the order of the frames.
+    pub fn hits(&self, file: &Path) -> Result<Vec<Hit>> {
         let output = Command::new(&self.program)
             .arg("show")
             .arg("--json")
@@ -73,13 +85,14 @@ impl Tracewire {
             .map(|line| {
                 let frame: serde_json::Value = serde_json::from_str(line)?;
                 let values = frame["values"].as_array().map_or(&[][..], Vec::as_slice);
-                Ok(values
-                    .iter()
-                    .map(|value| match value["value"].as_str() {
-                        Some(text) => text.to_owned(),
-                        None => value.to_string(),
-                    })
-                    .collect())
+                let values = values.iter().map(|value| match value["value"].as_str() {
+                    Some(text) => text.to_owned(),
+                    None => value.to_string(),
+                });
+                Ok(Hit {
+                    process: frame["process"].as_u64(),
+                    values: values.collect(),
+                })
             })
             .collect()
     }
@@ -102,15 +115,23 @@ impl Tracewire {
         Ok(())
     }
 
-    fn record(&self, spec: &str, file: &Path) -> Command {
+    /// The command, without what is recorded. For several processes the file is a folder.
+    fn record(&self, subject: &dyn Subject, file: &Path) -> Result<Command> {
         let mut command = Command::new(&self.program);
         command
             // A Java launcher opens the virtual machine's library itself.
-            .args(["record", "--pending", "-t", spec])
-            .args([OsStr::new("-o"), file.as_os_str()])
+            .args(["record", "--pending", "-t", &subject.spec()])
+            .args([OsStr::new("-o"), file.as_os_str()]);
+        if subject.forks() {
+            if file.exists() {
+                std::fs::remove_dir_all(file)?;
+            }
+            command.arg("--follow-forks");
+        } else {
             // Space for all frames: the measurement is whether all hits are there.
-            .args(["--buffer-size", "4294967296"]);
-        command
+            command.args(["--buffer-size", "4294967296"]);
+        }
+        Ok(command)
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::super::running::Running;
-use super::super::subject::{Subject, Work, text};
+use super::super::subject::{Hit, Subject, Work, text};
 use crate::setup::Need;
 use crate::workspace;
 
@@ -326,8 +326,8 @@ impl Subject for Batch {
         Ok(text.lines().filter_map(self.line).collect())
     }
 
-    fn logged(&self, values: &[String]) -> Option<String> {
-        (self.logged)(values)
+    fn logged(&self, hit: &Hit) -> Option<String> {
+        (self.logged)(&hit.values)
     }
 }
 

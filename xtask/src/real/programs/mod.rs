@@ -2,6 +2,8 @@
 
 mod batch;
 mod openssl;
+mod pgbench;
+mod pipeline;
 mod postgresql;
 mod redis;
 mod sqlite;
@@ -20,6 +22,11 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(sqlite::Sqlite::default()),
         Box::new(web::Web::node()),
         Box::new(openssl::OpenSsl::default()),
+        Box::new(pgbench::Pgbench::sessions()),
+        Box::new(pgbench::Pgbench::connections()),
+        Box::new(web::Web::workers()),
+        Box::new(redis::Redis::saving()),
+        Box::new(pipeline::Pipeline::default()),
     ];
     all.extend(
         batch::programs()

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use super::super::running::Running;
-use super::super::subject::{Subject, Work};
+use super::super::subject::{Hit, Subject, Work};
 use crate::setup::Need;
 
 /// How much is digested in an operation.
@@ -110,7 +110,7 @@ impl Subject for OpenSsl {
         Ok(vec![BLOCK.to_string(); usize::try_from(self.fed)?])
     }
 
-    fn logged(&self, values: &[String]) -> Option<String> {
-        values.first().cloned()
+    fn logged(&self, hit: &Hit) -> Option<String> {
+        hit.values.first().cloned()
     }
 }

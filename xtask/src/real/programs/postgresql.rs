@@ -8,11 +8,29 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::super::running::Running;
-use super::super::subject::{Subject, Work, text};
+use super::super::subject::{Hit, Subject, Work};
 use crate::setup::Need;
 use crate::workspace;
 
-const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+pub const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+/// Makes a database in a new directory, which belongs to the user `postgres`. Gives that user's number.
+pub fn initialise(directory: &Path) -> Result<u32> {
+    let user = workspace::output(Command::new("id").args(["-u", "postgres"]))?
+        .trim()
+        .parse()
+        .context("the user postgres has no number")?;
+    std::fs::create_dir(directory)?;
+    std::os::unix::fs::chown(directory, Some(user), None)?;
+    workspace::output(
+        Command::new(format!("{PROGRAMS}/initdb"))
+            .args(["--auth=trust", "--no-sync", "-D"])
+            .arg(directory)
+            .current_dir("/")
+            .uid(user),
+    )?;
+    Ok(user)
+}
 
 /// The server in its single-user mode, in which a session is one process that reads statements from its input.
 #[derive(Default)]
@@ -36,20 +54,8 @@ impl Subject for PostgreSql {
 
     fn prepare(&mut self, directory: &Path) -> Result<()> {
         self.directory = directory.join("data");
-        self.user = workspace::output(Command::new("id").args(["-u", "postgres"]))?
-            .trim()
-            .parse()
-            .context("the user postgres has no number")?;
-        std::fs::create_dir(&self.directory)?;
-        std::os::unix::fs::chown(&self.directory, Some(self.user), None)?;
-        workspace::output(
-            Command::new(format!("{PROGRAMS}/initdb"))
-                .args(["--auth=trust", "--no-sync", "-D"])
-                .arg(&self.directory)
-                .current_dir("/")
-                .uid(self.user),
-        )
-        .map(drop)
+        self.user = initialise(&self.directory)?;
+        Ok(())
     }
 
     fn spec(&self) -> String {
@@ -122,8 +128,8 @@ impl Subject for PostgreSql {
         Ok(self.statements.clone())
     }
 
-    fn logged(&self, values: &[String]) -> Option<String> {
-        text(values.first()?)
+    fn logged(&self, hit: &Hit) -> Option<String> {
+        hit.text()
             .map(|text| text.trim_end_matches("\\n").to_owned())
             .filter(|text| text.ends_with(" AS next"))
     }

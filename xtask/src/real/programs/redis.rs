@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::super::running::{Running, wait_until};
-use super::super::subject::{Subject, Work, text};
+use super::super::subject::{Hit, Subject, Work};
 use super::free_port;
 use crate::setup::Need;
 use crate::workspace;
@@ -16,9 +16,31 @@ pub struct Redis {
     directory: PathBuf,
     port: u16,
     monitor: Option<Running>,
+    /// Whether a child saves the keys to a file, again and again.
+    saves: bool,
 }
 
 impl Redis {
+    /// One that saves its keys while it works.
+    pub fn saving() -> Self {
+        Self {
+            saves: true,
+            ..Self::default()
+        }
+    }
+
+    /// Has a child save all keys, and waits until it has.
+    fn save(&self) -> Result<()> {
+        self.client(&["bgsave"])?;
+        wait_until("the end of a save", || {
+            let state = self.client(&["info", "persistence"])?;
+            if state.contains("rdb_last_bgsave_status:err") {
+                bail!("redis could not save: {state}");
+            }
+            Ok(state.contains("rdb_bgsave_in_progress:0"))
+        })
+    }
+
     fn client(&self, words: &[&str]) -> Result<String> {
         workspace::output(
             Command::new("redis-cli")
@@ -30,7 +52,10 @@ impl Redis {
 
 impl Subject for Redis {
     fn name(&self) -> &'static str {
-        "redis"
+        match self.saves {
+            true => "redis-save",
+            false => "redis",
+        }
     }
 
     fn needs(&self) -> &'static [Need] {
@@ -57,14 +82,18 @@ impl Subject for Redis {
     }
 
     fn bpftrace(&self) -> Option<String> {
-        Some(
+        (!self.saves).then(|| {
             "uprobe:/usr/bin/redis-server:lookupKey { printf(\"%s\\n\", str(*(uint64*)(arg1 + 8))); }"
-                .to_owned(),
-        )
+                .to_owned()
+        })
     }
 
     fn dprintf(&self) -> Option<String> {
-        Some("dprintf *lookupKey,\"%s\\n\",*(char**)($rsi + 8)".to_owned())
+        (!self.saves).then(|| "dprintf *lookupKey,\"%s\\n\",*(char**)($rsi + 8)".to_owned())
+    }
+
+    fn forks(&self) -> bool {
+        self.saves
     }
 
     fn command(&mut self) -> Result<Command> {
@@ -73,6 +102,7 @@ impl Subject for Redis {
         command
             .args(["--port", &self.port.to_string()])
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--enable-debug-command", "local"])
             .current_dir(&self.directory);
         Ok(command)
     }
@@ -82,6 +112,9 @@ impl Subject for Redis {
             line.contains("Ready to accept connections")
         })?;
         self.client(&["set", "kept", "before"])?;
+        if self.saves {
+            self.client(&["debug", "populate", "100000", "filled"])?;
+        }
         if logged {
             let monitor = Running::start(Command::new("redis-cli").args([
                 "-p",
@@ -100,11 +133,16 @@ impl Subject for Redis {
 
     fn work(&mut self, _program: &mut Running, size: u64) -> Result<Work> {
         let work = Work::timed(size, || {
-            let text = workspace::output(
+            let mut benchmark = Running::start(
                 Command::new("redis-benchmark")
                     .args(["-p", &self.port.to_string(), "-n", &size.to_string()])
                     .args(["-r", "1000", "-t", "get", "-c", "20", "-q"]),
             )?;
+            if self.saves {
+                self.save()?;
+                self.save()?;
+            }
+            let text = benchmark.succeed()?.join("\n");
             if !text.contains("requests per second") || text.contains("rror") {
                 bail!("redis-benchmark printed {text}");
             }
@@ -143,8 +181,8 @@ impl Subject for Redis {
             .collect())
     }
 
-    fn logged(&self, values: &[String]) -> Option<String> {
-        text(values.first()?).filter(|key| key.starts_with("key:"))
+    fn logged(&self, hit: &Hit) -> Option<String> {
+        hit.text().filter(|key| key.starts_with("key:"))
     }
 }
 

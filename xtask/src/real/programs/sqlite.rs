@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use super::super::running::Running;
-use super::super::subject::{Subject, Work, text};
+use super::super::subject::{Hit, Subject, Work};
 use crate::setup::Need;
 use crate::workspace;
 
@@ -106,8 +106,8 @@ impl Subject for Sqlite {
         Ok(self.statements.clone())
     }
 
-    fn logged(&self, values: &[String]) -> Option<String> {
-        text(values.first()?)
+    fn logged(&self, hit: &Hit) -> Option<String> {
+        hit.text()
             .filter(|text| text.starts_with("INSERT INTO item"))
             .map(|text| text.trim_end_matches("\\n").to_owned())
     }

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::running::Running;
-use super::super::subject::{Subject, Work, text};
+use super::super::running::{Running, family, signal_process};
+use super::super::subject::{Hit, Subject, Work};
 use super::free_port;
 use super::redis::wait_for_port;
 use crate::setup::Need;
@@ -21,12 +21,18 @@ pub struct Web {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Nginx,
+    /// Nginx with a master process and four workers, which read their configuration again now and then.
+    Workers,
     Node,
 }
 
 impl Web {
     pub fn nginx() -> Self {
         Self::new(Kind::Nginx)
+    }
+
+    pub fn workers() -> Self {
+        Self::new(Kind::Workers)
     }
 
     pub fn node() -> Self {
@@ -44,6 +50,34 @@ impl Web {
     fn log_path(&self) -> PathBuf {
         self.directory.join("access.log")
     }
+
+    /// The process that nginx has written down.
+    fn master(&self) -> Result<u32> {
+        let path = self.directory.join("pid");
+        let process = std::fs::read_to_string(&path)
+            .with_context(|| format!("no process id in {}", path.display()))?;
+        Ok(process.trim().parse()?)
+    }
+}
+
+/// Requests a page so many times, and fails where one answer is wrong.
+fn request(port: u16, uri: u64, times: u64) -> Result<()> {
+    let text = workspace::output(
+        Command::new("ab")
+            .args(["-q", "-n", &times.to_string(), "-c", "4"])
+            .arg(format!("http://127.0.0.1:{port}/real/{uri}")),
+    )?;
+    let number = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+    };
+    if number("Complete requests:") != Some(times)
+        || number("Failed requests:") != Some(0)
+        || number("Non-2xx responses:").is_some()
+    {
+        bail!("ab printed {text}");
+    }
+    Ok(())
 }
 
 /// How many different URIs are requested.
@@ -66,13 +100,14 @@ impl Subject for Web {
     fn name(&self) -> &'static str {
         match self.kind {
             Kind::Nginx => "nginx",
+            Kind::Workers => "nginx-4",
             Kind::Node => "node",
         }
     }
 
     fn needs(&self) -> &'static [Need] {
         match self.kind {
-            Kind::Nginx => &[
+            Kind::Nginx | Kind::Workers => &[
                 Need {
                     what: "/usr/sbin/nginx",
                     package: "nginx-light",
@@ -108,7 +143,7 @@ impl Subject for Web {
     fn spec(&self) -> String {
         match self.kind {
             // The buffer's position, its first member, is where the request begins.
-            Kind::Nginx => "ngx_http_parse_request_line : /s *(char**)$rsi",
+            Kind::Nginx | Kind::Workers => "ngx_http_parse_request_line : /s *(char**)$rsi",
             Kind::Node => "llhttp_execute : /s (char*)$rsi",
         }
         .to_owned()
@@ -119,6 +154,7 @@ impl Subject for Web {
             Kind::Nginx => Some(
                 "uprobe:/usr/sbin/nginx:ngx_http_parse_request_line { printf(\"%s\\n\", str(*(uint64*)arg1)); }".to_owned(),
             ),
+            Kind::Workers => None,
             Kind::Node => {
                 let node = crate::setup::find_program("node")?;
                 Some(format!(
@@ -130,25 +166,28 @@ impl Subject for Web {
     }
 
     fn dprintf(&self) -> Option<String> {
-        Some(
-            match self.kind {
-                Kind::Nginx => "dprintf *ngx_http_parse_request_line,\"%.20s\\n\",*(char**)$rsi",
-                Kind::Node => "dprintf *llhttp_execute,\"%.20s\\n\",(char*)$rsi",
-            }
-            .to_owned(),
-        )
+        let command = match self.kind {
+            Kind::Nginx => "dprintf *ngx_http_parse_request_line,\"%.20s\\n\",*(char**)$rsi",
+            Kind::Workers => return None,
+            Kind::Node => "dprintf *llhttp_execute,\"%.20s\\n\",(char*)$rsi",
+        };
+        Some(command.to_owned())
     }
 
     fn command(&mut self) -> Result<Command> {
         self.port = free_port()?;
         match self.kind {
-            Kind::Nginx => {
+            Kind::Nginx | Kind::Workers => {
                 let directory = self.directory.display();
+                let (processes, format) = match self.kind {
+                    Kind::Workers => ("user root; worker_processes 4;", "$pid $request"),
+                    _ => ("master_process off;", "$request"),
+                };
                 let configuration = format!(
-                    "daemon off; master_process off; pid {directory}/pid; error_log {directory}/error.log;\n\
+                    "daemon off; {processes} pid {directory}/pid; error_log {directory}/error.log;\n\
                      events {{}}\n\
                      http {{\n\
-                       log_format request '$request'; access_log {directory}/access.log request;\n\
+                       log_format request '{format}'; access_log {directory}/access.log request;\n\
                        server {{ listen 127.0.0.1:{}; root {directory}; }}\n\
                      }}\n",
                     self.port
@@ -179,6 +218,17 @@ impl Subject for Web {
         wait_for_port(self.port)
     }
 
+    fn forks(&self) -> bool {
+        self.kind == Kind::Workers
+    }
+
+    fn processes(&self, program: &Running) -> Result<Vec<u32>> {
+        match self.kind {
+            Kind::Workers => family(program.id()),
+            _ => Ok(vec![program.id()]),
+        }
+    }
+
     fn size(&self) -> u64 {
         40_000
     }
@@ -187,21 +237,11 @@ impl Subject for Web {
         let each = size / URIS;
         Work::timed(each * URIS, || {
             for uri in 0..URIS {
-                let text = workspace::output(
-                    Command::new("ab")
-                        .args(["-q", "-n", &each.to_string(), "-c", "4"])
-                        .arg(format!("http://127.0.0.1:{}/real/{uri}", self.port)),
-                )?;
-                let number = |name: &str| {
-                    text.lines()
-                        .find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
-                };
-                if number("Complete requests:") != Some(each)
-                    || number("Failed requests:") != Some(0)
-                    || number("Non-2xx responses:").is_some()
-                {
-                    bail!("ab printed {text}");
+                if self.kind == Kind::Workers && uri % 3 == 1 {
+                    // New workers begin while the old ones still answer.
+                    signal_process(self.master()?, libc::SIGHUP)?;
                 }
+                request(self.port, uri, each)?;
             }
             Ok(())
         })
@@ -209,12 +249,7 @@ impl Subject for Web {
 
     fn stop(&mut self, program: &mut Running) -> Result<()> {
         match self.kind {
-            Kind::Nginx => {
-                let path = self.directory.join("pid");
-                let process = std::fs::read_to_string(&path)
-                    .with_context(|| format!("no process id in {}", path.display()))?;
-                super::super::running::signal_process(process.trim().parse()?, libc::SIGQUIT)?;
-            }
+            Kind::Nginx | Kind::Workers => signal_process(self.master()?, libc::SIGQUIT)?,
             Kind::Node => {
                 workspace::output(
                     Command::new("ab")
@@ -232,14 +267,18 @@ impl Subject for Web {
             .with_context(|| format!("no log in {}", path.display()))?;
         Ok(text
             .lines()
-            .filter(|line| line.starts_with("GET /real/"))
+            .filter(|line| line.contains("GET /real/"))
             .map(str::to_owned)
             .collect())
     }
 
-    fn logged(&self, values: &[String]) -> Option<String> {
-        let request = text(values.first()?)?;
+    fn logged(&self, hit: &Hit) -> Option<String> {
+        let request = hit.text()?;
         let line = request.split("\\r").next()?;
-        line.starts_with("GET /real/").then(|| line.to_owned())
+        let line = match (self.kind, hit.process) {
+            (Kind::Workers, Some(process)) => format!("{process} {line}"),
+            _ => line.to_owned(),
+        };
+        line.contains("GET /real/").then_some(line)
     }
 }
