@@ -13,6 +13,7 @@ use tracewire_fail_point::fail_point;
 use crate::abi::Abi;
 use crate::attach::{is_gone, is_ours, refusal};
 use crate::error::{Error, thread_id};
+use crate::fast::Fast;
 use crate::maps::{ThreadStatus, all_processes, threads};
 use crate::memory::Memory;
 use crate::ptrace::{Running, Status, Tid};
@@ -269,7 +270,7 @@ impl Tracee {
         process.choose_width();
         process.look_at_running();
         process.debug_registers = self.debug_registers.clone();
-        process.fast.take_landings_of(&self.fast);
+        process.fast = Fast::copy_of(&self.fast);
         fail_point!("fork/followed");
         self.born.push(Born {
             tracee: process,

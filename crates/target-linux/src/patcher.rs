@@ -21,7 +21,12 @@ impl Patcher<'_> {
             return Err("pads are 64-bit code, and the program is not".to_owned());
         }
         self.tracee.fast.leave_attended();
-        let memory = self.share_memory_partly(layout.size() + JOURNAL_SIZE, layout.busy())?;
+        // A server may make a child for each request. Megabytes that it never uses would cost more than its work.
+        let busy = match self.tracee.fast.is_copy() {
+            true => 0,
+            false => layout.busy(),
+        };
+        let memory = self.share_memory_partly(layout.size() + JOURNAL_SIZE, busy)?;
         let registers = self.tracee.collecting.settings().registers;
         self.tracee
             .fast
@@ -73,9 +78,12 @@ impl Patcher<'_> {
                     [READ_WRITE, libc::MAP_SHARED as u64, descriptor],
                 )
                 .inspect(|place| {
+                    let busy = busy.next_multiple_of(PAGE_SIZE).min(size);
+                    if busy == 0 {
+                        return;
+                    }
                     // Maps the same memory as one mapping, populated. Where the kernel refuses, there are page faults.
                     let populated = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
-                    let busy = busy.next_multiple_of(PAGE_SIZE).min(size);
                     let at = [
                         place.start,
                         busy,

@@ -71,6 +71,8 @@ pub(crate) struct Fast {
     hook: Option<HookMemory>,
     /// Signal handlers have run on top of a pad: some stack may return into it.
     interrupted: bool,
+    /// The memory was a copy of another process's at its start: this is a child by fork.
+    is_copy: bool,
 }
 
 /// The code in a mapping: a library that is loaded later may have the addresses of one that was unloaded.
@@ -179,9 +181,18 @@ pub(crate) enum Inside {
 }
 
 impl Fast {
-    /// Copies the branch targets from the process whose memory this one has a copy of.
-    pub(crate) fn take_landings_of(&mut self, parent: &Self) {
-        self.landings.clone_from(&parent.landings);
+    /// Begins as a copy of the memory of another process, with its branch targets.
+    pub(crate) fn copy_of(parent: &Self) -> Self {
+        Self {
+            landings: parent.landings.clone(),
+            is_copy: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether this process was made by fork and has not executed another program.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.is_copy
     }
 
     /// The part of the tracer's code that a thread at this address executes.
