@@ -499,7 +499,7 @@ pub struct ShowArguments {
     #[arg(long, value_name = "N[..M]", value_parser = crate::frames::FrameRange::parse)]
     pub instruction: Option<crate::frames::FrameRange>,
     /// Of an execution trace: the instruction at this time, or that did something at it, else the first later one; in the trace's own unit
-    #[arg(long, value_name = "T", value_parser = crate::execution::look::parse_time, conflicts_with = "instruction")]
+    #[arg(long, value_name = "T", value_parser = crate::execution::show::parse_time, conflicts_with = "instruction")]
     pub time: Option<tracewire_exec_trace::record::Time>,
     /// Of an execution trace: only instructions of this cpu
     #[arg(long, value_name = "C")]

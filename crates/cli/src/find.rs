@@ -19,7 +19,7 @@ use crate::stdout::output_of;
 /// `find`.
 pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     let path = match execution::kind(&arguments.file)? {
-        Kind::Execution(source) => return execution::look::find(source, arguments),
+        Kind::Execution(source) => return execution::find::find(source, arguments),
         Kind::TraceFile(path) => path,
     };
     let file = arguments.machine.trace_file(&path, &arguments.elf)?;

@@ -28,7 +28,7 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
         return several::info(arguments, &parts);
     }
     let path = match execution::kind(&arguments.file)? {
-        Kind::Execution(source) => return execution::look::info(source, arguments),
+        Kind::Execution(source) => return execution::info::info(source, arguments),
         Kind::TraceFile(path) => path,
     };
     // What is no trace file, or is not there, is reported first.

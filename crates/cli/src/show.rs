@@ -34,7 +34,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         return several::show(arguments, &parts);
     }
     let path = match execution::kind(&arguments.file)? {
-        Kind::Execution(source) => return execution::look::show(source, arguments),
+        Kind::Execution(source) => return execution::show::show(source, arguments),
         Kind::TraceFile(path) => path,
     };
     let file = arguments.machine.trace_file(&path, &arguments.elf)?;

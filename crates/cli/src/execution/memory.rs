@@ -11,7 +11,7 @@ use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{Need, Search, What};
 use tracewire_views::words;
 
-use super::look::registers_named;
+use super::find::registers_named;
 use super::open::execution;
 use super::place::{MemoryPlace, parse_place};
 use crate::Answer;

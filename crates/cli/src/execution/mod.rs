@@ -6,11 +6,13 @@ pub mod collect;
 pub mod convert;
 pub mod diff;
 pub mod etrace;
+pub mod find;
+pub mod info;
 mod load_address;
-pub mod look;
 pub mod memory;
 mod open;
 mod place;
+pub mod show;
 
 pub use open::{Kind, Source, elf_architecture, kind, nothing_in};
 pub use place::{MemoryPlace, parse_place};
