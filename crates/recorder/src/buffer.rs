@@ -185,8 +185,8 @@ impl Buffer {
         Arc::clone(&self.counters)
     }
 
-    /// Brings the description in a growing file up to date, so that the file says what it should whatever happens
-    /// to us. Where there is no room for all of it, or the disk is full, the last one stays until the end.
+    /// Brings the description in a growing file up to date, so that the file is right at any end of
+    /// this process. Where there is no room for all of it, or the disk is full, the last one stays until the end.
     pub fn describe(&mut self, description: &Description) {
         let _ = match &mut self.store {
             Store::All(store) => store.spool().describe(description).map(drop),
@@ -202,7 +202,7 @@ impl Buffer {
         self.note = Some(note);
     }
 
-    /// The file that frames are written to as they come, wherever this process stands.
+    /// The file that frames are written to as they come, as an absolute path.
     fn growing_path(&mut self) -> Option<PathBuf> {
         std::path::absolute(match &mut self.store {
             Store::All(store) => store.spool().temporary_path(),

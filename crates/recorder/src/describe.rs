@@ -55,7 +55,7 @@ fn add_usage(tracepoint: &mut Tracepoint, before: &Tracepoint) {
     tracepoint.usage = Some(usage);
 }
 
-/// The description as things stand.
+/// The description at this moment.
 pub fn description<S: FrameStore>(
     experiment: &Experiment<S>,
     past: &PastTracepoints,

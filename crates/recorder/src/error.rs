@@ -33,7 +33,7 @@ pub enum RecordError {
     /// ([`Recorder::pending`](crate::Recorder::pending)).
     #[error("{}", lines(.0))]
     NotFound(Vec<ScriptError>),
-    /// Patterns have very many places, and nobody has said that they are meant
+    /// Patterns have very many places, and the user has not confirmed them
     /// ([`Recorder::confirm`](crate::Recorder::confirm)).
     #[error("{}", lines(.0))]
     Excessive(Vec<Excessive>),

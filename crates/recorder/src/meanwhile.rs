@@ -28,12 +28,12 @@ pub fn run_meanwhile<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<Option<R>, RecordError> {
     let (done, starves) = (Arc::new(Done::default()), Arc::new(AtomicBool::new(false)));
-    // However this ends, nobody waits any more.
+    // However this ends, no thread waits any more.
     let ending = SetAtEnd(Arc::clone(&done));
     let (over, interrupter) = (Arc::clone(&done), process.interrupter());
     let worker = Expendable::start(
         move || {
-            // Set first: the interruption must not be taken for somebody else's.
+            // Set first: the interruption must not be taken for another one.
             over.set();
             interrupter.interrupt();
         },

@@ -39,7 +39,7 @@ pub enum RecordEvent<'e> {
     /// Locations wait for a library.
     Pending(&'e [Pending]),
     /// Tracepoints are about to be put in: what their hits cost at most ([`Recorder::tell_costs`](crate::Recorder::tell_costs)).
-    /// Those for which there can be no jump after all are told once more.
+    /// Those for which there can be no jump after all are reported once more.
     Costs(&'e [LocationCost]),
     /// Tracepoints were put into the program.
     Installed(&'e [Installed]),

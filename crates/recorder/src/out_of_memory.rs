@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 
 use crate::error::RecordError;
 
-/// The signal that this process sends itself. Linux sends it to nobody; like other classic signals it needs no memory.
+/// The signal that this process sends itself. Linux never sends it itself; like other classic signals it needs no memory.
 pub const SIGNAL: libc::c_int = libc::SIGSTKFLT;
 
 /// How much memory is held for the end of a run: for threads to leave, places to take out and what the file says of them.
@@ -205,8 +205,8 @@ fn release() -> bool {
         return false;
     }
     USED.store(true, Ordering::Release);
-    // SAFETY: the memory was mapped by `reserve`, the caller that takes the pointer out is the only one to have it, and nobody has
-    // ever used what is there. `kill` takes plain numbers.
+    // SAFETY: the memory was mapped by `reserve`, the caller that takes the pointer out is the only one to have it, and it was
+    // never used. `kill` takes plain numbers.
     unsafe {
         libc::munmap(held, SIZE.load(Ordering::Acquire));
         libc::kill(libc::getpid(), SIGNAL);
@@ -266,7 +266,7 @@ impl<R: Send + 'static> Expendable<R> {
         let thread = std::thread::Builder::new()
             .name("symbols".to_owned())
             .spawn(move || {
-                // However the work ends, nobody waits any more.
+                // However the work ends, no thread waits any more.
                 let _marked = Marked::new(&own);
                 work()
             })?;

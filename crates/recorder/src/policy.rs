@@ -11,7 +11,7 @@ use tracewire_model::{SpanPoint, ThreadId, fits};
 use tracewire_script::Placed;
 
 /// What may be recorded. A name that fits a pattern of `deny` may not be. Where there is a list `allow`, nor may one that fits none of
-/// its patterns. In a pattern, `*` stands for any characters and `?` for one.
+/// its patterns. In a pattern, `*` means any characters and `?` for one.
 ///
 /// A policy binds Tracewire alone: who has the rights to trace a process can do so with another program.
 ///
@@ -70,7 +70,7 @@ pub enum Denied {
     Program(PathBuf),
     /// The processes of a user.
     User(String),
-    /// A function; none where nobody knows in which function a place is.
+    /// A function; none where the function of a place is not known.
     Function(Option<String>),
     /// A process whose program or user cannot be read.
     Unknown(ThreadId),

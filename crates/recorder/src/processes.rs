@@ -375,7 +375,7 @@ impl<'r> Shared<'r> {
                 return;
             }
             let (place, event) = run_members(&mut members);
-            // Whatever has happened to it since it made them.
+            // Also if it has ended since it made them.
             let born = match members.get_mut(place) {
                 Some(member) => self.adopt(member),
                 None => Vec::new(),
@@ -412,7 +412,7 @@ impl<'r> Shared<'r> {
         }
     }
 
-    /// Goes on in the next trace file of a process, which stands.
+    /// Goes on in the next trace file of a process, which is stopped.
     fn rotate(&self, member: &mut Member<'r>) {
         let process = member.recording.parts().0.id();
         let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
@@ -436,7 +436,7 @@ impl<'r> Shared<'r> {
         }
     }
 
-    /// Begins to record what a process has made. Its children stand meanwhile.
+    /// Begins to record what a process has made. Its children are stopped meanwhile.
     fn adopt(&'r self, member: &mut Member<'r>) -> Vec<Member<'r>> {
         let (process, _) = member.recording.parts();
         let parent = process.id();

@@ -86,7 +86,7 @@ pub(crate) struct RecordOptions {
     pub trigger: Option<Trigger>,
     pub rates: FrameRates,
     pub budget: SharedBudget,
-    /// Whether the cost of hits is told before tracepoints are put in.
+    /// Whether the cost of hits is reported before tracepoints are put in.
     pub tell_costs: bool,
     pub mechanism: Mechanism,
     pub pending: bool,
@@ -264,7 +264,7 @@ impl Recorder {
         self
     }
 
-    /// Ends the run after so long from [`record`](Self::record) on, whatever happens until then.
+    /// Ends the run after so long from [`record`](Self::record) on, even if no process was found.
     pub fn expire(&mut self, after: Option<Duration>) -> &mut Self {
         self.options.expiry = after;
         self
@@ -359,7 +359,7 @@ impl Recorder {
 
     /// Has [`record_processes`](Self::record_processes) finish the trace file of a process and begin the next one after so long, and when
     /// half of the [`buffer`](Self::buffer) is used. The tracepoints stay in the program, and no hit is missed. With
-    /// [`record_later`](Self::record_later), processes that have ended are told ([`Observers::ended`](crate::Observers::ended)) and are
+    /// [`record_later`](Self::record_later), processes that have ended are reported ([`Observers::ended`](crate::Observers::ended)) and are
     /// not in the report. Not for a buffer whose oldest frames make room.
     pub fn rotate(&mut self, every: Option<Duration>) -> &mut Self {
         self.options.rotation = every;
@@ -540,15 +540,15 @@ impl ProcessStart {
 /// Where a process comes from that is to be recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// It was started for the recording and stands before its first instruction.
+    /// It was started for the recording and is stopped before its first instruction.
     Started,
     /// It ran before.
     Attached,
     /// It has started during the run, and runs.
     Found,
-    /// A recorded process has made it. It stands, with a copy of that one's memory.
+    /// A recorded process has made it. It is stopped, with a copy of that one's memory.
     Forked,
-    /// It, or a child that shared the memory of a recorded process, has become another program, and stands before its first
+    /// It, or a child that shared the memory of a recorded process, has become another program, and is stopped before its first
     /// instruction.
     Executed,
 }
@@ -575,7 +575,7 @@ pub(crate) fn leave(process: Process, origin: Origin) {
     if origin.is_started() {
         process.kill();
     } else {
-        // A process that is gone needs nothing, and there is nobody to tell of others.
+        // A process that is gone needs nothing, and no observer hears of the others.
         let _ = process.detach();
     }
 }

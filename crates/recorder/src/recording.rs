@@ -254,7 +254,7 @@ impl<'o> Recording<'o> {
         let stop = self.stop.clone();
         match event {
             event @ (Event::Exited(_) | Event::Killed { .. }) => {
-                // A jump may have ended the run while nobody looked.
+                // A jump may have ended the run between two looks.
                 self.experiment.look();
                 if self.ever_placed && !self.experiment.is_running() {
                     let status = self.experiment.status();
@@ -306,7 +306,7 @@ impl<'o> Recording<'o> {
         rotation.is_some_and(|rotation| rotation.is_due(&self.experiment))
     }
 
-    /// Finishes the file, and goes on in the next one, while the program stands. Gives what the file before has, if the run goes on.
+    /// Finishes the file, and goes on in the next one, while the program is stopped. Gives what the file before has, if the run goes on.
     ///
     /// # Errors
     /// When the next one cannot be made: the run goes on in the one before.

@@ -29,7 +29,7 @@ impl Room {
 }
 
 /// The smallest set of registers that has all that is collected, and all that expressions read, so that the file says what
-/// their numbers stand for. What a tracepoint collects that waits is not
+/// their numbers mean. What a tracepoint collects that waits is not
 /// known; it gets the vector registers, in which arguments may be, and with them all that a script can name.
 pub fn choose(definitions: &[TracepointDefinition], waiting: bool, machine: Architecture) -> Room {
     let asked = definitions.iter().flat_map(named_by);

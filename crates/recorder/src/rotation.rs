@@ -1,6 +1,6 @@
 //! Files of one recording that follow one another, so that what is old can be read and removed while the run goes on.
 //!
-//! A rotation changes nothing in the program. Its threads stand while the last frames come out of the rings, and the next ones go
+//! A rotation changes nothing in the program. Its threads are stopped while the last frames come out of the rings, and the next ones go
 //! to the next file. The counts of tracepoints go on; a file has those of its own time. What `count()` and the other aggregates have
 //! counted is of the whole run, so that the newest file has all of it.
 

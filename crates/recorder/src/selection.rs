@@ -12,7 +12,7 @@ use tracewire_model::ThreadId;
 /// How many bytes of a process's name the kernel keeps.
 const NAME_BYTES: usize = 15;
 
-/// The fewest characters of a container's identifier that stand for the whole.
+/// The fewest characters of a container's identifier that select it.
 const ID_CHARACTERS: usize = 12;
 
 /// Processes by name, user and control group.

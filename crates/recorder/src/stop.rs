@@ -14,7 +14,7 @@ use crate::out_of_memory::OutOfMemory;
 /// Why a run was asked to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// Somebody asked for it, in these words.
+    /// A user or a program asked for it, in these words.
     Asked(String),
     /// The time is over for which the program was to run.
     Duration,
@@ -136,7 +136,7 @@ impl StopHandle {
         Ok(())
     }
 
-    /// Has the run end so long from now on, whatever happens until then.
+    /// Has the run end so long from now on, in any state of the run.
     pub(crate) fn expire_after(&self, duration: Duration) -> std::io::Result<()> {
         let own = self.clone();
         std::thread::Builder::new()

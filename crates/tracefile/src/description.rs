@@ -235,7 +235,7 @@ impl Description {
         self.register_block
     }
 
-    /// How the run stood when the file was written.
+    /// The status of the run when the file was written.
     #[must_use]
     pub const fn status(&self) -> Option<&Status> {
         self.status.as_ref()
@@ -421,7 +421,7 @@ pub struct DescriptionParts {
     pub register_block_size: u32,
     /// The target description, includes resolved.
     pub target_xml: Option<String>,
-    /// How the run stands.
+    /// The status of the run.
     pub status: Option<Status>,
     /// Every trace state variable, builtin ones included.
     pub variables: Vec<VariableDefinition>,

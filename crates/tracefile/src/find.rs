@@ -7,7 +7,7 @@ use tracewire_model::{Address, FrameNumber, ThreadId, TracepointNumber};
 /// What a frame is looked for by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Search {
-    /// The frame of this number, wherever the search starts.
+    /// The frame of this number, from any start of the search.
     Number(FrameNumber),
     /// A frame whose program counter is this.
     ProgramCounter(Address),

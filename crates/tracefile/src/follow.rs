@@ -172,7 +172,7 @@ impl GrowingFile {
         fence(Ordering::Acquire);
         bytes.truncate(length);
         if self.read_at(&mut bytes, self.next)? < length {
-            // The recorder starts again, or somebody cuts the file.
+            // The recorder starts again, or another program cuts the file.
             return Ok(None);
         }
         self.read_description()?;
@@ -234,7 +234,7 @@ impl GrowingFile {
     }
 }
 
-/// Whether somebody holds the lock of a [`Spool`](crate::Spool).
+/// Whether a process holds the lock of a [`Spool`](crate::Spool).
 pub(crate) fn is_written(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => file.unlock().map(|()| false),

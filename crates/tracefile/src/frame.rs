@@ -21,7 +21,7 @@ pub enum Block<'a> {
     Memory {
         /// Where it starts.
         address: Address,
-        /// What stood there, in the target's order.
+        /// The bytes there, in the target's order.
         bytes: &'a [u8],
     },
     /// `V`: the value of a trace state variable; or which registers are not known

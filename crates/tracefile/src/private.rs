@@ -2,8 +2,8 @@
 //!
 //! A trace file holds what a program had in its memory, and so do an index of it and a log of packets. They are made for
 //! their owner; who wants to share one changes its mode. And in a folder that others can write to, a link or a file that
-//! somebody else has put at a name that we are about to use leads nowhere: nothing is written through it, and an index that
-//! is somebody else's is not read.
+//! another user has put at a name that is about to be used has no effect: nothing is written through it, and an index that
+//! another user owns is not read.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -72,7 +72,7 @@ pub fn is_foreign_link(path: &Path) -> bool {
 /// Makes a file, or empties one of the user's own, to write to it where it is.
 ///
 /// # Errors
-/// When it cannot be made; when somebody else has put a file or a link there.
+/// When it cannot be made; when another user has put a file or a link there.
 pub fn create(path: &Path) -> io::Result<File> {
     let refused = |why: &str| io::Error::new(io::ErrorKind::PermissionDenied, why);
     let mut options = options();

@@ -18,7 +18,7 @@ pub const SET_HEADER: usize = 5;
 /// A variable's block.
 pub(crate) const VARIABLE_BLOCK: usize = 13;
 
-/// Bytes of a register block that stand together.
+/// Neighbouring bytes of a register block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     start: usize,

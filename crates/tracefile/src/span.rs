@@ -90,7 +90,7 @@ impl Span {
         Some(self.end_ns?.saturating_sub(self.start_ns?))
     }
 
-    /// The frame that stands for it in a list: the entry of a `span`, the return of a `return`.
+    /// The frame that represents it in a list: the entry of a `span`, the return of a `return`.
     #[must_use]
     pub fn frame(&self) -> FrameNumber {
         match (self.statement, self.exit) {

@@ -163,7 +163,7 @@ impl Spool {
         Self::begin_beside(path, temporary, file, description)
     }
 
-    /// As [`Self::create`], of a file whose place another one will take. So nobody can follow it.
+    /// As [`Self::create`], of a file whose place another one will take. It cannot be followed.
     pub(crate) fn create_for_a_time(
         path: &Path,
         description: &Description,
@@ -445,7 +445,7 @@ impl Spool {
         Ok(true)
     }
 
-    /// Gives a file without a name one that nobody has, in the folder of `path`. It cannot be given one that there is.
+    /// Gives a file without a name a new one in the folder of `path`. `linkat` does not replace a file.
     fn name_beside(&self, path: &Path, suffix: &str) -> Result<PathBuf, WriteError> {
         let (name, placeholder) = create_beside(path, suffix)?;
         drop(placeholder);

@@ -136,7 +136,7 @@ impl TraceFileWriter {
     /// Writes the end marker and the checksum, and puts the file in its place.
     ///
     /// # Errors
-    /// When the rest cannot be written; what stood at the path stays then.
+    /// When the rest cannot be written; the file that was at the path stays then.
     pub fn finish(self) -> Result<(), WriteError> {
         self.finish_with(SealingWriter::finish)
     }
@@ -202,7 +202,7 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file. A large one takes long to be freed, which happens when nobody holds it any more: not before the caller goes
+/// Removes a file. A large one takes long to be freed, which happens when no process has it open any more: not before the caller goes
 /// on.
 #[cfg(target_os = "linux")]
 fn remove_in_the_background(path: &Path) {

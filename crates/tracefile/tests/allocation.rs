@@ -64,7 +64,7 @@ fn a_hundred_bytes_take_less_than_16_mib() {
     }
 }
 
-/// Entities that stand for entities that stand for entities.
+/// Entities that are replaced by entities that are replaced by entities.
 #[test]
 fn a_small_description_cannot_grow_large() {
     let _turn = TURN.lock();

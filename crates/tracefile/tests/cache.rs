@@ -210,7 +210,7 @@ fn a_damaged_index_does_no_harm() {
 fn no_place_for_an_index_is_no_error() {
     let place = Place::new();
     write(&place.path, 450);
-    // A file stands where the folder should be.
+    // A file is where the folder should be.
     fs::write(place.folder.path().join("cache"), "in the way").unwrap();
     place.compare();
     place.compare();

@@ -184,7 +184,7 @@ fn the_machine_settles_the_byte_order_of_a_file_without_frames() {
     assert_eq!(file.byte_order(), ByteOrder::Big);
 }
 
-/// A file is read in the order of its frames, whatever the machine is called: every machine in both orders, with a
+/// A file is read in the order of its frames, with any name of the machine: every machine in both orders, with a
 /// description and without.
 #[test]
 fn frames_settle_the_byte_order() {

@@ -127,7 +127,7 @@ proptest! {
             prop_assert_eq!(&DefinitionRecord::parse(text.as_bytes()).unwrap(), &piece);
             lines += &format!("tp {text}\n");
         }
-        // What served it is told in lines of its own.
+        // The mechanism that served it is in lines of Tracewire's own.
         let told = Tracepoint { served: None, skipped: 0, pauses: Vec::new(), ..tracepoint };
         let description = Description::parse(lines.into_bytes());
         prop_assert_eq!(description.problems(), []);

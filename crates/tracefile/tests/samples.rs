@@ -227,7 +227,7 @@ fn the_frames_of_the_sample_hold_what_was_collected() {
             assert!(frame.timestamp().is_some());
         }
     }
-    // `collect/s j->name` at tracepoint 3: the pointer stands in j, which is on the stack.
+    // `collect/s j->name` at tracepoint 3: the pointer is in j, which is on the stack.
     let frame = file
         .find(Search::Tracepoint(TracepointNumber(3)), None)
         .unwrap();

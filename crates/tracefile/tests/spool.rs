@@ -1,4 +1,4 @@
-//! The file that a recording streams into: good at every moment, whatever happens to the recorder.
+//! The file that a recording streams into: good at every moment, also when the recorder is killed.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -133,8 +133,8 @@ fn a_finished_spool_is_a_trace_file_of_exactly_its_frames() {
     }
 }
 
-/// A description may be cut off at any page when the process is killed while writing it: whatever pages are
-/// new and whatever are old, every frame is read, and every line is a whole one.
+/// A description may be cut off at any page when the process is killed while writing it. With any mix of
+/// new and old pages, every frame is read, and every line is a whole one.
 #[test]
 fn a_description_written_halfway_is_still_one() {
     let folder = tempfile::tempdir().unwrap();

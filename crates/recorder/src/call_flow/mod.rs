@@ -204,7 +204,7 @@ impl CallRecorder {
         self.stop.clone()
     }
 
-    /// Follows the calls until the program ends or the run is stopped. Then nothing of ours is in the program any more.
+    /// Follows the calls until the program ends or the run is stopped. Then nothing of Tracewire is in the program any more.
     ///
     /// # Errors
     /// When the program cannot be traced, or no function of it can be followed.

@@ -31,7 +31,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"TWindex3");
 /// How many numbers the header has.
 const FIELDS: usize = 11;
 
-/// Stands for an address that is not known, and for the one that has this very value.
+/// Means an address that is not known, or the one that has this value.
 const NO_ADDRESS: u64 = u64::MAX;
 
 /// The first and the last time of a group in which no frame has one.
@@ -54,7 +54,7 @@ pub(crate) struct Key {
 /// The numbers at the front of the file.
 struct Header([u64; FIELDS]);
 
-/// Where files of ours go that belong beside nothing: `tracewire` in `$XDG_CACHE_HOME`, or in `~/.cache`; none where neither is
+/// The folder for indexes that cannot be beside their trace files: `tracewire` in `$XDG_CACHE_HOME`, or in `~/.cache`; none where neither is
 /// set.
 #[must_use]
 pub fn user_cache() -> Option<PathBuf> {
@@ -397,7 +397,7 @@ impl CachedIndex {
     }
 }
 
-/// The address that an entry of the column stands for.
+/// The address that an entry of the column means.
 pub(super) fn address(entry: [u8; 8]) -> Option<u64> {
     Some(u64::from_le_bytes(entry)).filter(|address| *address != NO_ADDRESS)
 }

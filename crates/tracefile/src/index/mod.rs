@@ -25,7 +25,7 @@ pub enum Ending {
     },
     /// Without an end marker, right after the last frame. GDB cannot look for a frame that is not there.
     Missing {
-        /// Where the marker should stand, which is the size of the file.
+        /// Where the marker should be, which is the size of the file.
         offset: u64,
     },
     /// Inside a frame, which is not among the frames.
