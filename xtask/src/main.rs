@@ -8,6 +8,7 @@ mod gdb;
 mod package;
 mod prose;
 mod real;
+mod running;
 mod setup;
 mod soak;
 mod test;

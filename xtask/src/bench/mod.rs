@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: what a user would measure, as ratios to a peer in the same run.
 
 mod arm;
+mod attach;
 mod budget;
 mod file;
 mod flow;
@@ -18,6 +19,8 @@ use anyhow::Result;
 pub enum Benchmark {
     /// Thousands of tracepoints armed and removed, unknown names, a hundred busy threads; beside GDB and gdbserver
     Arm(arm::Arguments),
+    /// Twenty processes with twenty busy threads each, attached to and left again and again
+    Attach(attach::Arguments),
     /// What is left of a loop's speed under a budget; what hits cost beside what is said before
     Budget(budget::Arguments),
     /// The cost of a tracepoint's hit: Tracewire, gdbserver's trap and, where the kernel lets it, a uprobe
@@ -39,6 +42,7 @@ pub enum Benchmark {
 pub fn run(what: &Benchmark) -> Result<()> {
     match what {
         Benchmark::Arm(arguments) => arm::run(arguments),
+        Benchmark::Attach(arguments) => attach::run(arguments),
         Benchmark::Budget(arguments) => budget::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),

@@ -5,7 +5,6 @@
 //! bpftrace and under GDB's `dprintf`, all in one run.
 
 mod programs;
-mod running;
 mod subject;
 mod tracers;
 
@@ -16,9 +15,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::running::Running;
 use crate::setup::Need;
 use crate::{setup, workspace};
-use running::Running;
 use subject::Subject;
 use tracers::Tracewire;
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::running::Running;
+use crate::running::Running;
 use crate::setup::Need;
 
 /// A real program: how it is started, given work and stopped, its tracepoint, and its own log.

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::running::{Running, wait_until};
 use super::subject::{Hit, Subject};
+use crate::running::{Running, wait_until};
 
 /// `tracewire record`.
 pub struct Tracewire {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::running::Running;
 use super::super::subject::{Hit, Subject, Work, text};
+use crate::running::Running;
 use crate::setup::Need;
 use crate::workspace;
 

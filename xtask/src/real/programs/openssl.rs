@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::super::running::Running;
 use super::super::subject::{Hit, Subject, Work};
+use crate::running::Running;
 use crate::setup::Need;
 
 /// How much is digested in an operation.
@@ -76,7 +76,7 @@ impl Subject for OpenSsl {
         // It prints nothing before the end: it is ready when it waits for its input. If another program starts it, unread data
         // stays in the pipe.
         let directory = format!("/proc/{}", program.id());
-        super::super::running::wait_until("openssl's wait for input", || {
+        crate::running::wait_until("openssl's wait for input", || {
             let name = std::fs::read_to_string(format!("{directory}/comm"))?;
             let wait = std::fs::read_to_string(format!("{directory}/wchan"))?;
             Ok(name.trim() != "openssl" || wait.contains("pipe"))

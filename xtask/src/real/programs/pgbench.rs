@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::running::{Running, family, signal_process, wait_until};
 use super::super::subject::{Hit, Subject, Work};
 use super::postgresql::{PROGRAMS, initialise};
+use crate::running::{Running, family, signal_process, wait_until};
 use crate::setup::Need;
 use crate::workspace;
 

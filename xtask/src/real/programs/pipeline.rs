@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::super::running::{Running, family, wait_until};
 use super::super::subject::{Hit, Subject, Work};
+use crate::running::{Running, family, wait_until};
 use crate::setup::Need;
 use crate::workspace;
 

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::running::Running;
 use super::super::subject::{Hit, Subject, Work};
+use crate::running::Running;
 use crate::setup::Need;
 use crate::workspace;
 

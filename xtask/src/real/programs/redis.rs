@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::running::{Running, wait_until};
 use super::super::subject::{Hit, Subject, Work};
 use super::free_port;
+use crate::running::{Running, wait_until};
 use crate::setup::Need;
 use crate::workspace;
 

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::running::{Running, family, signal_process};
 use super::super::subject::{Hit, Subject, Work};
 use super::free_port;
 use super::redis::wait_for_port;
+use crate::running::{Running, family, signal_process};
 use crate::setup::Need;
 use crate::workspace;
 
