@@ -60,6 +60,8 @@ impl Memory {
         while next < batch.groups.len() || word.is_some() {
             next = self.read_groups(thread, pieces, &mut batch, next, word.take());
         }
+        // It has the bytes between pieces, too, and they may be of a redacted variable.
+        batch.scratch.fill(0);
         self.batch = batch;
         for piece in pieces {
             self.hide(piece.address.0, &mut piece.bytes);

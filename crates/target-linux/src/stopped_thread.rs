@@ -148,6 +148,16 @@ impl<'a> HitThread<'a> {
     }
 }
 
+impl Drop for HitThread<'_> {
+    /// Registers may have a copy of a redacted variable, and the buffers stay until the next hit.
+    fn drop(&mut self) {
+        if self.state_read {
+            self.collecting.state.fill(0);
+            self.collecting.bytes.fill(0);
+        }
+    }
+}
+
 impl StoppedThread for HitThread<'_> {
     fn id(&self) -> ThreadId {
         thread_id(self.thread.id())

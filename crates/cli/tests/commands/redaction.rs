@@ -105,7 +105,7 @@ fn secret() -> Vec<u8> {
     (0..24).map(|place| b'A' + (place * 7 + 5) % 26).collect()
 }
 
-/// Whether six bytes of the secret that follow each other are in others, forwards or backwards.
+/// Whether six bytes of the secret that follow each other are in others, forwards or backwards, as they are or as hexadecimal digits.
 fn has_secret(bytes: &[u8]) -> bool {
     let secret = secret();
     let backwards: Vec<u8> = secret.iter().rev().copied().collect();
@@ -115,10 +115,17 @@ fn has_secret(bytes: &[u8]) -> bool {
         parts.insert(part.to_vec());
         parts.insert(hex(part).into_bytes());
     }
-    let is_one = |part: &[u8]| parts.contains(part);
-    let of_text = |part: &[u8]| part[0].is_ascii_uppercase() && is_one(part);
-    let of_digits = |part: &[u8]| part[0].is_ascii_digit() && is_one(part);
-    bytes.windows(6).any(of_text) || bytes.windows(12).any(of_digits)
+    let pair = |part: &[u8]| usize::from(part[0]) << 8 | usize::from(part[1]);
+    // What most of the bytes are told by, of which there may be a hundred million.
+    let mut begins = vec![false; 1 << 16];
+    for part in &parts {
+        begins[pair(part)] = true;
+    }
+    bytes
+        .windows(12)
+        .any(|part| begins[pair(part)] && (parts.contains(&part[..6]) || parts.contains(part)))
+        || (bytes.len().saturating_sub(11)..bytes.len().saturating_sub(5))
+            .any(|at| parts.contains(&bytes[at..at + 6]))
 }
 
 fn assert_no_secret(bytes: &[u8], what: &str) {
@@ -146,12 +153,12 @@ fn line() -> usize {
     place.expect("the line") + 1
 }
 
-/// The memory of a process that it shares with the tracer.
-fn rings(process: u32) -> Vec<u8> {
+/// The pages of a process that are not all zeros, of the mappings whose line in `/proc/PID/maps` is chosen.
+fn memory_of(process: u32, is_chosen: impl Fn(&str) -> bool) -> Vec<u8> {
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("its maps");
     let memory = std::fs::File::open(format!("/proc/{process}/mem")).expect("its memory");
     let mut bytes = Vec::new();
-    for map in maps.lines().filter(|map| map.contains("memfd:tracewire")) {
+    for map in maps.lines().filter(|map| is_chosen(map)) {
         let (start, rest) = map.split_once('-').expect("a range");
         let end = rest.split_whitespace().next().expect("its end");
         let number = |text| u64::from_str_radix(text, 16).expect("a number");
@@ -167,6 +174,18 @@ fn rings(process: u32) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// The memory of a process that it shares with the tracer.
+fn rings(process: u32) -> Vec<u8> {
+    memory_of(process, |map| map.contains("memfd:tracewire"))
+}
+
+/// The memory that a process can write, without the rings.
+fn written_memory(process: u32) -> Vec<u8> {
+    memory_of(process, |map| {
+        map.contains(" rw") && !map.contains("memfd:tracewire")
+    })
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -211,6 +230,7 @@ fn recorded(built: &Built, options: &[&str], lists: &[String]) -> Vec<Value> {
         rows += usize::from(lines[before..].starts_with('{'));
     }
     let tracer = child.id();
+    assert_no_secret(&written_memory(tracer), "the tracer's memory");
     let children = std::fs::read_to_string(format!("/proc/{tracer}/task/{tracer}/children"));
     for process in children.unwrap_or_default().split_whitespace() {
         let shared = rings(process.parse().expect("a process"));
