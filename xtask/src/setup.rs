@@ -57,8 +57,9 @@ pub const FOR_TESTS: &[Need] = &[
         "/usr/lib/python3/dist-packages/jsonschema/__init__.py",
         "python3-jsonschema",
     ),
-    // The tests of `query/` make an environment with DuckDB.
+    // The tests of `query/` make environments with DuckDB and Spark.
     need("/usr/share/doc/python3-venv", "python3-venv"),
+    need("java", "openjdk-17-jre-headless"),
     need("qemu-system-x86_64", "qemu-system-x86"),
     need("qemu-system-aarch64", "qemu-system-arm"),
     need("qemu-system-riscv64", "qemu-system-misc"),

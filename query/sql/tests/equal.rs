@@ -1,4 +1,4 @@
-//! Queries have the same rows on trace files, on a dataset of them, and in DuckDB on that dataset.
+//! Queries have the same rows on trace files, on a dataset of them, and in DuckDB and on a Spark cluster on that dataset.
 
 #[path = "../../test/duckdb.rs"]
 mod duckdb;
@@ -33,9 +33,33 @@ fn answer(database: &mut Database, sql: &str, to: &Path) {
     writer.close().expect("closed");
 }
 
+/// The queries in `query/test/queries`, and one for all columns of each table. `compare.py` compares the types of those exactly.
+fn write_queries(database: &mut Database, to: &Path) -> Vec<PathBuf> {
+    fs::create_dir(to).expect("a directory");
+    let mut queries = Vec::new();
+    let known = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test/queries");
+    for entry in fs::read_dir(known).expect("the queries") {
+        let entry = entry.expect("a query");
+        let path = to.join(entry.file_name());
+        fs::copy(entry.path(), &path).expect("copied");
+        queries.push(path);
+    }
+    for table in database.table_names() {
+        let all = format!("select * from \"{table}\"");
+        let answer = database.query(&all, &BTreeMap::new()).expect("a table");
+        // A trace file does not say which machine it is of.
+        let fields = answer.schema().fields().iter().filter(|field| field.name() != "host");
+        let columns: Vec<String> = fields.map(|field| format!("\"{}\"", field.name())).collect();
+        let path = to.join(format!("table-{table}.sql"));
+        let sql = format!("select {} from \"{table}\"", columns.join(", "));
+        fs::write(&path, sql).expect("written");
+        queries.push(path);
+    }
+    queries
+}
+
 #[test]
-fn queries_have_the_rows_that_duckdb_has() {
-    let queries = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test/queries");
+fn queries_have_the_rows_that_duckdb_and_spark_have() {
     let shop = Shop::build();
     let runs = [shop.record("monday", 40), shop.record("tuesday", 25)];
     let dataset = shop.path("traces");
@@ -48,14 +72,17 @@ fn queries_have_the_rows_that_duckdb_has() {
         ("both", vec![runs[0].clone(), shop.path("half")]),
     ];
     add_to(&sources[2].1[1], &runs[1]);
+    let directory = shop.path("queries");
+    let mut first = Database::open(&runs, options(), |note| panic!("{note}")).expect("opened");
+    let queries = write_queries(&mut first, &directory);
+    drop(first);
     let mut count = 0;
     for (name, paths) in &sources {
         let mut database =
             Database::open(paths, options(), |note| panic!("{note}")).expect("opened");
         fs::create_dir(shop.path(name)).expect("a directory");
-        for entry in fs::read_dir(&queries).expect("the queries") {
-            let query = entry.expect("a query").path();
-            let sql = fs::read_to_string(&query).expect("a query");
+        for query in &queries {
+            let sql = fs::read_to_string(query).expect("a query");
             let stem = query
                 .file_stem()
                 .expect("a name")
@@ -69,10 +96,10 @@ fn queries_have_the_rows_that_duckdb_has() {
             count += 1;
         }
     }
-    assert!(count >= 3 * 40, "{count}");
-    let compared = Command::new(duckdb::python())
+    assert!(count >= 3 * (40 + 8), "{count}");
+    let compared = Command::new(duckdb::python_with_spark())
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../test/compare.py"))
-        .arg(&queries)
+        .arg(&directory)
         .arg(&dataset)
         .args(sources.iter().map(|(name, _)| shop.path(name)))
         .output()
