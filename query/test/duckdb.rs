@@ -17,8 +17,7 @@ fn environment(name: &str, packages: &[&str]) -> PathBuf {
 /// A Python with DuckDB, made the first time.
 #[allow(dead_code, reason = "no test uses all of it")]
 pub fn python() -> &'static Path {
-    static PYTHON: LazyLock<PathBuf> =
-        LazyLock::new(|| environment("duckdb-2.0.0", &[DUCKDB]));
+    static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| environment("duckdb-2.0.0", &[DUCKDB]));
     &PYTHON
 }
 

@@ -33,6 +33,9 @@ pub enum Torture {
     /// Start and end programs at random while the agent that records them is killed, ended, upgraded and told other things: no program is
     /// harmed, and every finished frame is kept or counted
     Agent(Agent),
+    /// Write the runs of 16 hosts into one dataset by eight processes at once, kill some of them and some compactions, and hold all rows against
+    /// DuckDB
+    Dataset(Dataset),
     /// Damage the symbols, sections and debug information of a program, and record it
     Elf(Elf),
     /// Look up every function and every name of real programs, and hold the arguments of every function against DWARF, GDB and what
@@ -55,6 +58,13 @@ pub struct Agent {
     /// What the moments are made from
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+#[derive(clap::Args)]
+pub struct Dataset {
+    /// How many runs
+    #[arg(long, default_value_t = 1000)]
+    runs: u64,
 }
 
 #[derive(clap::Args)]
@@ -194,6 +204,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Disconnect(arguments) => disconnect(arguments),
         Torture::Kills(arguments) => kills(arguments),
         Torture::Flight(arguments) => flight(arguments),
+        Torture::Dataset(arguments) => dataset(arguments),
         Torture::Agent(arguments) => agent(arguments),
         Torture::Elf(arguments) => elf(arguments),
         Torture::Names => names(),
@@ -326,6 +337,15 @@ fn flight(arguments: &Flight) -> Result<()> {
         .args(["--", "--nocapture"])
         .env("TRACEWIRE_FLIGHT_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_FLIGHT_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn dataset(arguments: &Dataset) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "--manifest-path", "query/Cargo.toml"])
+        .args(["--target-dir", "target", "--workspace", "--test", "fleet"])
+        .args(["--", "--nocapture"])
+        .env("TRACEWIRE_FLEET_RUNS", arguments.runs.to_string());
     workspace::run(&mut test)
 }
 

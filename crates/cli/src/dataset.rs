@@ -18,6 +18,7 @@ The program tracewire-query does this: it is looked for beside tracewire, then i
 Examples:
   tracewire dataset add run.tf traces/
   tracewire dataset check traces/
+  tracewire dataset compact traces/
   tracewire dataset add --help";
 
 /// The end of the help of `query`.
@@ -38,7 +39,7 @@ const PROGRAM: &str = "tracewire-query";
 
 #[derive(Args, Debug)]
 pub struct DatasetArguments {
-    /// add RUN… DIR, or check DIR
+    /// add RUN… DIR, or check, compact or prune DIR
     #[arg(
         value_name = "ARGUMENTS",
         trailing_var_arg = true,

@@ -10,12 +10,15 @@ use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 
-use crate::directory::PART;
+use crate::directory::{COMPACTED, REPLACED, UNFINISHED, directory_of, parse_pairs, part_name};
 use crate::error::DatasetError;
 use crate::parquet_file::{
-    RUN_KEY, SCHEMA_VERSION, SOURCE_KEY, TABLE_KEY, TABLES_KEY, UNFINISHED, VERSION_KEY,
+    BATCH_KEY, REPLACES_KEY, RUNS_KEY, SCHEMA_VERSION, TABLE_KEY, TABLES_KEY, VERSION_KEY,
 };
 use crate::table::RUNS;
+
+/// The file that [`crate::compact`] locks.
+pub(crate) const LOCK: &str = ".compact.lock";
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -60,13 +63,24 @@ impl fmt::Display for Finding {
 
 /// A file of a dataset that could be read.
 struct Known {
-    run: String,
+    batch: String,
     table: String,
     path: PathBuf,
     rows: u64,
     schema: SchemaRef,
-    /// The contents of `runs` about the other tables.
-    tables: Option<String>,
+    /// The metadata of `runs` about the batch.
+    of_batch: Option<BatchDescription>,
+}
+
+/// The metadata of `runs` about its batch.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct BatchDescription {
+    /// The runs, with the hashes of their trace files.
+    pub(crate) runs: BTreeMap<String, String>,
+    /// The tables, with the number of their rows.
+    pub(crate) tables: BTreeMap<String, String>,
+    /// The batches that a compacted one was made of.
+    pub(crate) replaces: BTreeSet<String>,
 }
 
 /// Reads every file of a dataset whole.
@@ -74,12 +88,9 @@ struct Known {
 /// # Errors
 /// When a directory cannot be read.
 pub fn check(directory: &Path) -> Result<Vec<Finding>, DatasetError> {
-    let mut files = Vec::new();
-    collect(directory, &mut files)?;
-    files.sort();
     let mut findings = Vec::new();
     let mut known: Vec<Known> = Vec::new();
-    for path in files {
+    for path in collect(directory)? {
         match look(directory, &path) {
             Ok(file) => known.push(file),
             Err((severity, message)) => findings.push(Finding {
@@ -89,29 +100,58 @@ pub fn check(directory: &Path) -> Result<Vec<Finding>, DatasetError> {
             }),
         }
     }
-    check_runs(directory, &known, &mut findings);
+    let stale: BTreeSet<String> = (known.iter().filter_map(|file| file.of_batch.as_ref()))
+        .flat_map(|batch| batch.replaces.iter().cloned())
+        .collect();
+    let (stale, known): (Vec<_>, Vec<_>) =
+        (known.into_iter()).partition(|file| stale.contains(&file.batch));
+    let stale: BTreeSet<String> = stale.into_iter().map(|file| file.batch).collect();
+    findings.extend(stale.iter().map(|batch| replaced(directory, batch)));
+    check_batches(directory, &known, &mut findings);
     check_types(&known, &mut findings);
     findings.sort_by(|a, b| (b.severity, &a.path).cmp(&(a.severity, &b.path)));
     Ok(findings)
 }
 
-fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), DatasetError> {
-    let entries = std::fs::read_dir(directory).map_err(DatasetError::file(directory))?;
-    for entry in entries {
-        let entry = entry.map_err(DatasetError::file(directory))?;
-        let path = entry.path();
-        // A link is a foreign file, wherever it leads.
-        let kind = entry.file_type().map_err(DatasetError::file(&path))?;
-        if kind.is_dir() {
-            collect(&path, files)?;
-        } else {
-            files.push(path);
-        }
+fn replaced(directory: &Path, batch: &str) -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        path: directory.join(directory_of(batch)),
+        message:
+            "its runs are in a compacted batch too, since `compact` was ended early: compact again"
+                .to_owned(),
     }
-    Ok(())
 }
 
-/// The parts of a path, `run`, `host`, `day`, `table`.
+/// The files of a dataset, sorted. A directory with a hidden name is one entry.
+fn collect(directory: &Path) -> Result<Vec<PathBuf>, DatasetError> {
+    let mut files = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(next) = directories.pop() {
+        let entries = match std::fs::read_dir(&next) {
+            // A batch that was replaced or removed since it was listed.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && next != directory => {
+                continue;
+            }
+            entries => entries.map_err(DatasetError::file(&next))?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(DatasetError::file(&next))?;
+            let (path, name) = (entry.path(), entry.file_name());
+            // A link is a foreign file, wherever it leads.
+            let kind = entry.file_type().map_err(DatasetError::file(&path))?;
+            if kind.is_dir() && !name.as_encoded_bytes().starts_with(b".") {
+                directories.push(path);
+            } else if name != LOCK || next != directory {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The parts of a path, `batch`, `host`, `day`, `table`.
 fn partitions(directory: &Path, path: &Path) -> Option<[String; 4]> {
     let relative = path.strip_prefix(directory).ok()?;
     let mut parts = relative.iter().map(|part| part.to_str());
@@ -119,8 +159,13 @@ fn partitions(directory: &Path, path: &Path) -> Option<[String; 4]> {
         let value = parts.next()??.strip_prefix(key)?.strip_prefix('=')?;
         (!value.is_empty()).then(|| value.to_owned())
     };
-    let found = [part("run")?, part("host")?, part("day")?, part("table")?];
-    (parts.next()?? == PART && parts.next().is_none()).then_some(found)
+    let found = [part("batch")?, part("host")?, part("day")?, part("table")?];
+    let file = parts.next()??;
+    let number = file.strip_prefix("part-")?.strip_suffix(".parquet")?;
+    let is_part = number
+        .parse()
+        .is_ok_and(|part: usize| part_name(part) == file);
+    (is_part && parts.next().is_none()).then_some(found)
 }
 
 type Look<T> = Result<T, (Severity, String)>;
@@ -135,8 +180,12 @@ fn metadata_of(reader: &ParquetRecordBatchReaderBuilder<File>, wanted: &str) -> 
     all.iter().find(|pair| pair.key == wanted)?.value.clone()
 }
 
-/// Opens a file, and makes sure that it is the table of that run. Its rows are not read.
-fn open_table(path: &Path, run: &str, table: &str) -> Look<ParquetRecordBatchReaderBuilder<File>> {
+/// Opens a file, and makes sure that it is the table of that batch. Its rows are not read.
+pub(crate) fn open_table(
+    path: &Path,
+    batch: &str,
+    table: &str,
+) -> Look<ParquetRecordBatchReaderBuilder<File>> {
     let file = File::open(path).map_err(error)?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file)
         .map_err(|why| error(format!("not a whole Parquet file: {why}")))?;
@@ -145,7 +194,13 @@ fn open_table(path: &Path, run: &str, table: &str) -> Look<ParquetRecordBatchRea
         return Err((Severity::Error, message));
     };
     match version.parse::<u32>() {
-        Ok(version) if version <= SCHEMA_VERSION => {}
+        Ok(SCHEMA_VERSION) => {}
+        Ok(version) if version < SCHEMA_VERSION => {
+            let message = format!(
+                "tables of version {version}; this program reads version {SCHEMA_VERSION}: add the runs to a new dataset"
+            );
+            return Err((Severity::Error, message));
+        }
         _ => {
             let message = format!(
                 "tables of version {version}; this program knows versions up to {SCHEMA_VERSION}: use a later one"
@@ -153,7 +208,7 @@ fn open_table(path: &Path, run: &str, table: &str) -> Look<ParquetRecordBatchRea
             return Err((Severity::Error, message));
         }
     }
-    for (key, place) in [(RUN_KEY, run), (TABLE_KEY, table)] {
+    for (key, place) in [(BATCH_KEY, batch), (TABLE_KEY, table)] {
         let said = metadata_of(&reader, key).unwrap_or_default();
         if said != place {
             let message = format!("the file says {key} {said:?}, and its directory {place:?}");
@@ -163,12 +218,34 @@ fn open_table(path: &Path, run: &str, table: &str) -> Look<ParquetRecordBatchRea
     Ok(reader)
 }
 
-/// A table of a run in a dataset.
+/// What the file of `runs` says of its batch.
+fn description_of(reader: &ParquetRecordBatchReaderBuilder<File>) -> BatchDescription {
+    let text = |key: &str| metadata_of(reader, key).unwrap_or_default();
+    let replaces = text(REPLACES_KEY);
+    BatchDescription {
+        runs: parse_pairs(&text(RUNS_KEY)),
+        tables: parse_pairs(&text(TABLES_KEY)),
+        replaces: replaces.split_whitespace().map(str::to_owned).collect(),
+    }
+}
+
+/// Describes the batch in a directory; none where its table of runs is not there or cannot be read, which [`check`] reports.
+pub(crate) fn describe(of_batch: &Path) -> Option<BatchDescription> {
+    let directory = of_batch.parent()?;
+    let files = collect(of_batch).ok()?;
+    files.iter().find_map(|path| {
+        let [batch, _, _, table] = partitions(directory, path)?;
+        let reader = (table == RUNS).then(|| open_table(path, &batch, RUNS))?;
+        Some(description_of(&reader.ok()?))
+    })
+}
+
+/// A file of a table in a dataset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedFile {
-    /// The run.
-    pub run: String,
-    /// The machine that it is of.
+    /// The batch of the runs.
+    pub batch: String,
+    /// The machine that they are of.
     pub host: String,
     /// The day, `YYYY-MM-DD` in UTC, or `unknown`.
     pub day: String,
@@ -181,25 +258,25 @@ pub struct ListedFile {
 /// The files of a dataset, and what else is there.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Listing {
-    /// The tables of whole runs, by their paths.
+    /// The tables of whole batches, by their paths.
     pub files: Vec<ListedFile>,
-    /// The skipped parts: unfinished files, incomplete runs. Foreign files are errors.
+    /// The runs, with the directories of their batches.
+    pub runs: Vec<(String, PathBuf)>,
+    /// The skipped parts: unfinished batches, incomplete ones, and those that a compacted one has replaced. Foreign files are errors.
     pub findings: Vec<Finding>,
 }
 
-/// Lists the files of a dataset. None is opened.
+/// Lists the files of a dataset. Of the files, only those are opened that say which runs a compacted batch has.
 ///
 /// # Errors
 /// When a directory cannot be read.
 pub fn list(directory: &Path) -> Result<Listing, DatasetError> {
-    let mut paths = Vec::new();
-    collect(directory, &mut paths)?;
-    paths.sort();
     let mut listing = Listing::default();
-    for path in paths {
+    let mut files = Vec::new();
+    for path in collect(directory)? {
         match place(directory, &path) {
-            Ok([run, host, day, table]) => listing.files.push(ListedFile {
-                run,
+            Ok([batch, host, day, table]) => files.push(ListedFile {
+                batch,
                 host,
                 day,
                 table,
@@ -212,22 +289,52 @@ pub fn list(directory: &Path) -> Result<Listing, DatasetError> {
             }),
         }
     }
-    let whole: BTreeSet<String> = (listing.files.iter())
+    let whole: BTreeSet<String> = (files.iter())
         .filter(|file| file.table == RUNS)
-        .map(|file| file.run.clone())
+        .map(|file| file.batch.clone())
         .collect();
-    let (files, others): (Vec<_>, Vec<_>) =
-        (listing.files.into_iter()).partition(|file| whole.contains(&file.run));
-    listing.files = files;
-    let others: BTreeSet<String> = others.into_iter().map(|file| file.run).collect();
-    for run in others {
-        listing.findings.push(Finding {
+    let mut stale = BTreeSet::new();
+    for batch in &whole {
+        let path = directory.join(directory_of(batch));
+        if !batch.starts_with(COMPACTED) {
+            listing.runs.push((batch.clone(), path));
+            continue;
+        }
+        // One that cannot be read has no runs here; its files are refused when they are read.
+        let described = describe(&path).unwrap_or_default();
+        let runs = described.runs.into_keys();
+        listing.runs.extend(runs.map(|run| (run, path.clone())));
+        stale.extend(described.replaces);
+    }
+    let is_stale = |batch: &String| stale.contains(batch);
+    let own = |path: &Path| {
+        stale
+            .iter()
+            .any(|batch| path.ends_with(directory_of(batch)))
+    };
+    listing.runs.retain(|(_, path)| !own(path));
+    for file in files {
+        let (path, message) = if is_stale(&file.batch) {
+            let finding = replaced(directory, &file.batch);
+            (finding.path, finding.message)
+        } else if whole.contains(&file.batch) {
+            listing.files.push(file);
+            continue;
+        } else {
+            let path = directory.join(directory_of(&file.batch));
+            (
+                path,
+                format!("the batch is not whole: it has no table {RUNS}"),
+            )
+        };
+        let finding = Finding {
             severity: Severity::Warning,
-            path: directory.join(format!("run={run}")),
-            message: format!(
-                "the run is not whole: it has no table {RUNS}, which its writer puts there last"
-            ),
-        });
+            path,
+            message,
+        };
+        if !listing.findings.contains(&finding) {
+            listing.findings.push(finding);
+        }
     }
     Ok(listing)
 }
@@ -236,43 +343,61 @@ impl ListedFile {
     /// The columns of the file, and the metadata of its rows at the end. The rows are not read.
     ///
     /// # Errors
-    /// When it is not a whole file of this table and run.
+    /// When it is not a whole file of this table and batch.
     pub fn open(&self) -> Result<(SchemaRef, Arc<ParquetMetaData>), DatasetError> {
-        let reader = open_table(&self.path, &self.run, &self.table).map_err(|(_, message)| {
+        let reader = self.reader()?;
+        Ok((Arc::clone(reader.schema()), Arc::clone(reader.metadata())))
+    }
+
+    pub(crate) fn reader(&self) -> Result<ParquetRecordBatchReaderBuilder<File>, DatasetError> {
+        open_table(&self.path, &self.batch, &self.table).map_err(|(_, message)| {
             DatasetError::Unusable {
                 path: self.path.clone(),
                 message,
             }
-        })?;
-        Ok((Arc::clone(reader.schema()), Arc::clone(reader.metadata())))
+        })
     }
 }
 
-/// The parts of a file's path: `run`, `host`, `day`, `table`.
+/// The parts of a file's path: `batch`, `host`, `day`, `table`.
 fn place(directory: &Path, path: &Path) -> Look<[String; 4]> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if name.starts_with('.') && name.ends_with(UNFINISHED) {
-        let message = "a file that is not finished: its writer is still at work, or ended early";
+    if path.parent() == Some(directory) && name.starts_with(".batch=") {
+        let message = match () {
+            () if name.ends_with(UNFINISHED) => {
+                "a batch that is not finished: its writer is still at work, or ended early; `prune` removes it"
+            }
+            () if name.ends_with(REPLACED) => {
+                "the rest of a batch that was replaced, by a program that ended early; `prune` removes it"
+            }
+            () => "a foreign directory",
+        };
         return Err((Severity::Warning, message.to_owned()));
     }
     partitions(directory, path).ok_or_else(|| {
-        let message = format!(
-            "a foreign file: expected run=…/host=…/day=…/table=…/{PART}; readers of the whole directory may trip over it"
-        );
-        (Severity::Error, message)
+        let is_old = path.strip_prefix(directory).is_ok_and(|relative| {
+            let first = relative.iter().next().and_then(|part| part.to_str());
+            first.is_some_and(|part| part.starts_with("run="))
+        });
+        let message = match is_old {
+            true => "a run in the layout of version 1: add it to a new dataset",
+            false => {
+                "a foreign file: expected batch=…/host=…/day=…/table=…/part-N.parquet; readers of the whole directory may trip over it"
+            }
+        };
+        (Severity::Error, message.to_owned())
     })
 }
 
 fn look(directory: &Path, path: &Path) -> Look<Known> {
-    let [run, _, _, table] = place(directory, path)?;
-    let reader = open_table(path, &run, &table)?;
-    let metadata = |wanted: &str| metadata_of(&reader, wanted);
+    let [batch, _, _, table] = place(directory, path)?;
+    let reader = open_table(path, &batch, &table)?;
     let known = Known {
-        tables: metadata(TABLES_KEY),
+        of_batch: (table == RUNS).then(|| description_of(&reader)),
         schema: reader.schema().clone(),
         path: path.to_owned(),
         rows: u64::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0),
-        run,
+        batch,
         table,
     };
     let mut rows = 0;
@@ -288,41 +413,46 @@ fn look(directory: &Path, path: &Path) -> Look<Known> {
     Ok(known)
 }
 
-/// Each run has the tables that its `runs` names, with their rows.
-fn check_runs(directory: &Path, known: &[Known], findings: &mut Vec<Finding>) {
-    let mut runs: BTreeMap<&str, Vec<&Known>> = BTreeMap::new();
+/// Each batch has the tables that its `runs` names, with their rows. Each run is in one batch.
+fn check_batches(directory: &Path, known: &[Known], findings: &mut Vec<Finding>) {
+    let mut batches: BTreeMap<&str, Vec<&Known>> = BTreeMap::new();
     for file in known {
-        runs.entry(&file.run).or_default().push(file);
+        batches.entry(&file.batch).or_default().push(file);
     }
-    for (run, files) in runs {
+    let mut batch_of: BTreeMap<&str, &str> = BTreeMap::new();
+    for (batch, files) in batches {
         let mut find = |message: String| {
             findings.push(Finding {
                 severity: Severity::Error,
-                path: directory.join(format!("run={run}")),
+                path: directory.join(directory_of(batch)),
                 message,
             });
         };
-        let all: Vec<&&Known> = files.iter().filter(|file| file.table == RUNS).collect();
-        let [whole] = all[..] else {
-            find(match all.len() {
-                0 => format!(
-                    "the run is not whole: it has no table {RUNS}, which its writer puts there last; add it again"
-                ),
-                _ => "the run is there for several hosts or days".to_owned(),
+        let mut described = files.iter().filter_map(|file| file.of_batch.as_ref());
+        let (Some(whole), None) = (described.next(), described.next()) else {
+            find(match files.iter().any(|file| file.table == RUNS) {
+                false => {
+                    format!("the batch is not whole: it has no table {RUNS}; add its run again")
+                }
+                true => "the batch is there for several hosts or days".to_owned(),
             });
             continue;
         };
-        for said in whole.tables.as_deref().unwrap_or("").split_whitespace() {
-            let Some((table, rows)) = said.split_once('=') else {
-                continue;
-            };
-            match files.iter().find(|file| file.table == table) {
-                None => find(format!("the table {table} is missing; add the run again")),
-                Some(file) if file.rows.to_string() != rows => find(format!(
-                    "the table {table} has {} rows; the run has {rows}: add it again",
-                    file.rows
-                )),
-                Some(_) => {}
+        for run in whole.runs.keys() {
+            if let Some(other) = batch_of.insert(run, batch) {
+                find(format!("the run {run} is in batch {other} too"));
+            }
+        }
+        for (table, rows) in &whole.tables {
+            let parts = files.iter().filter(|file| file.table == *table);
+            let found: Vec<u64> = parts.map(|file| file.rows).collect();
+            let count: u64 = found.iter().sum();
+            if found.is_empty() {
+                find(format!("the table {table} is missing; add the run again"));
+            } else if count.to_string() != *rows {
+                find(format!(
+                    "the table {table} has {count} rows; the batch has {rows}: add the run again"
+                ));
             }
         }
     }
@@ -351,25 +481,10 @@ fn check_types(known: &[Known], findings: &mut Vec<Finding>) {
                 severity: Severity::Warning,
                 path: file.path.clone(),
                 message: format!(
-                    "the column {column} of {table} is {other}, and {first} in run {}: read both with a cast",
-                    before.run
+                    "the column {column} of {table} is {other}, and {first} in batch {}: read both with a cast",
+                    before.batch
                 ),
             });
         }
     }
-}
-
-/// The source file of the run in a directory, from any of its tables.
-pub(crate) fn source_of(of_run: &Path) -> Option<String> {
-    let mut files = Vec::new();
-    // A directory that is not there has none.
-    collect(of_run, &mut files).ok()?;
-    files.iter().find_map(|path| {
-        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).ok()?).ok()?;
-        let all = reader.metadata().file_metadata().key_value_metadata()?;
-        all.iter()
-            .find(|pair| pair.key == SOURCE_KEY)?
-            .value
-            .clone()
-    })
 }

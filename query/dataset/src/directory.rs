@@ -1,21 +1,33 @@
 //! A dataset: a directory of Parquet files, in the form of Hive's partitions.
 //!
-//! `run=NAME/host=NAME/day=YYYY-MM-DD/table=NAME/part-0.parquet`. Each run has a separate directory, so writers do not conflict.
-//! The file of `runs` comes last: a run without one is incomplete.
+//! `batch=NAME/host=NAME/day=YYYY-MM-DD/table=NAME/part-N.parquet`. A batch is a run that was added, or several of one host and day that were
+//! compacted. Each has a separate directory, so writers do not conflict. It is written under a hidden name and appears whole, by a rename.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use tracewire_tracefile::TraceFile;
 use twox_hash::XxHash64;
 
+use crate::check::describe;
 use crate::error::DatasetError;
-use crate::parquet_file::{RUN_KEY, SOURCE_KEY, TABLES_KEY, TableFile};
+use crate::parquet_file::{
+    BATCH_KEY, RUNS_KEY, TABLE_KEY, TABLES_KEY, TableFile, rows_of, with_run,
+};
 use crate::run::{Run, start_ns};
 use crate::table::{RUNS, Table};
 
-/// The file of a table.
-pub(crate) const PART: &str = "part-0.parquet";
+/// The beginning of the name of a batch of several runs. No run has such a name.
+pub(crate) const COMPACTED: &str = "compacted-";
+
+/// The end of the name of a batch's directory that is not finished. Readers of `*` pass over names that begin with a dot.
+pub(crate) const UNFINISHED: &str = ".unfinished";
+
+/// The end of the name of a batch's directory that was replaced, and is being removed.
+pub(crate) const REPLACED: &str = ".replaced";
 
 /// The name of a run in a dataset.
 #[derive(Clone, Debug, Default)]
@@ -26,20 +38,124 @@ pub struct AddOptions {
     pub host: Option<String>,
 }
 
-/// A run that was added.
+/// A run that is in a dataset now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Added {
     /// The name of the run.
     pub run: String,
-    /// Its directory.
+    /// The directory of its tables.
     pub path: PathBuf,
-    /// How many rows each table has.
+    /// How many rows each table has. Empty where the run was there already, in a compacted batch.
     pub rows: BTreeMap<String, u64>,
-    /// How many bytes its files have.
+    /// How many bytes were written.
     pub bytes: u64,
 }
 
-/// Writes a run into a dataset. A run that is there already is replaced, file by file.
+/// Where the batch of a run or of several is.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) batch: String,
+    pub(crate) host: String,
+    pub(crate) day: String,
+}
+
+impl Place {
+    /// The directory of the tables below that of the batch.
+    pub(crate) fn inner(&self) -> PathBuf {
+        Path::new(&format!("host={}", self.host)).join(format!("day={}", self.day))
+    }
+}
+
+/// The name of the directory of a batch.
+pub(crate) fn directory_of(batch: &str) -> String {
+    format!("batch={batch}")
+}
+
+/// A batch that is being written, in a directory with a hidden name. Dropped before it is in its place, it is removed.
+pub(crate) struct Staging {
+    dataset: PathBuf,
+    place: Place,
+    path: PathBuf,
+}
+
+impl Staging {
+    pub(crate) fn create(dataset: &Path, place: &Place) -> Result<Self, DatasetError> {
+        let path = hidden(dataset, &place.batch, UNFINISHED);
+        fs::create_dir_all(dataset).map_err(DatasetError::file(dataset))?;
+        // One of an earlier process with the same number.
+        remove(&path)?;
+        fs::create_dir(&path).map_err(DatasetError::file(&path))?;
+        Ok(Self {
+            dataset: dataset.to_owned(),
+            place: place.clone(),
+            path,
+        })
+    }
+
+    /// The file of a part of a table.
+    pub(crate) fn file(&self, table: &str, part: usize) -> PathBuf {
+        let tables = self.path.join(self.place.inner());
+        tables.join(format!("table={table}")).join(part_name(part))
+    }
+
+    /// Puts the batch in its place, and removes the one that was there. The directory of its tables.
+    pub(crate) fn put_in_place(self) -> Result<PathBuf, DatasetError> {
+        let path = self.dataset.join(directory_of(&self.place.batch));
+        // Both at once, so that readers find one or the other.
+        match renameat_with(CWD, &self.path, CWD, &path, RenameFlags::EXCHANGE) {
+            // Not on all file systems.
+            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                remove_batch(&self.dataset, &self.place.batch)?;
+                fs::rename(&self.path, &path).map_err(DatasetError::file(&path))?;
+            }
+            Err(error) => return Err(DatasetError::file(&path)(error.into())),
+            Ok(()) => {}
+        }
+        Ok(path.join(self.place.inner()))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // It does not exist after it was moved to its place. One that cannot be removed is reported by `check`.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A part of a table in its directory.
+pub(crate) fn part_name(part: usize) -> String {
+    format!("part-{part}.parquet")
+}
+
+/// A name for this process, which readers pass over.
+fn hidden(dataset: &Path, batch: &str, end: &str) -> PathBuf {
+    let process = std::process::id();
+    dataset.join(format!(".{}.{process}{end}", directory_of(batch)))
+}
+
+/// Removes a batch: at once for readers. One that is not there is removed already.
+pub(crate) fn remove_batch(dataset: &Path, batch: &str) -> Result<(), DatasetError> {
+    let path = dataset.join(directory_of(batch));
+    let away = hidden(dataset, batch, REPLACED);
+    remove(&away)?;
+    match fs::rename(&path, &away) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(DatasetError::file(&path)(error)),
+        Ok(()) => remove(&away),
+    }
+}
+
+/// Removes a directory with its contents, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), DatasetError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(DatasetError::file(path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a run into a dataset. A run that is there already is replaced at once; one in a compacted batch is left as it is.
 ///
 /// # Errors
 /// When a file cannot be written, or another run has the name.
@@ -59,74 +175,141 @@ pub fn add(directory: &Path, run: &Run<'_>, options: &AddOptions) -> Result<Adde
         None => path_part(&this_host()),
     };
     for (what, name) in [("run", &name), ("host", &host)] {
-        if name.is_empty() || *name != path_part(name) {
+        if name.is_empty() || *name != path_part(name) || name.starts_with(COMPACTED) {
             return Err(DatasetError::Name {
                 what,
                 name: name.clone(),
             });
         }
     }
-    let day = day_of(run.file());
-    let of_run = directory.join(format!("run={name}"));
-    if let Some(known) = crate::check::source_of(&of_run)
-        && known != source
-    {
-        return Err(DatasetError::OtherRun { path: of_run });
+    let place = Place {
+        batch: name.clone(),
+        host,
+        day: day_of(run.file()),
+    };
+    if let Some((batch, known)) = known_run(directory, &name)? {
+        let path = directory.join(directory_of(&batch));
+        if known != source {
+            return Err(DatasetError::OtherRun { path });
+        }
+        if batch != name {
+            return Ok(Added {
+                run: name,
+                path,
+                rows: BTreeMap::new(),
+                bytes: 0,
+            });
+        }
     }
-    let path = of_run
-        .join(format!("host={host}"))
-        .join(format!("day={day}"));
-    let place = |table: &Table| path.join(format!("table={}", table.name)).join(PART);
-    let metadata = [(RUN_KEY, name.clone()), (SOURCE_KEY, source.clone())];
-
+    let staging = Staging::create(directory, &place)?;
+    let size = |table: &str| {
+        let path = staging.file(table, 0);
+        let metadata = fs::metadata(&path).map_err(DatasetError::file(&path))?;
+        Ok::<u64, DatasetError>(metadata.len())
+    };
+    let create = |table: &Table, more: &[(&str, String)]| {
+        let schema = with_run(&table.schema);
+        let mut metadata = vec![
+            (TABLE_KEY, table.name.clone()),
+            (BATCH_KEY, place.batch.clone()),
+        ];
+        metadata.extend_from_slice(more);
+        let sorted_by = table.sorted_by.map(|column| column + 1);
+        let path = staging.file(&table.name, 0);
+        TableFile::create(&path, &schema, sorted_by, 1, &metadata)
+    };
+    let with_name = |table: &Table, batch: &arrow::array::RecordBatch| {
+        rows_of(&name, batch, &with_run(&table.schema)).map_err(DatasetError::arrow(&table.name))
+    };
     let mut files: BTreeMap<&str, TableFile> = BTreeMap::new();
     for table in run.tables().iter().filter(|table| table.name != RUNS) {
-        files.insert(
-            &table.name,
-            TableFile::create(&place(table), table, &metadata)?,
-        );
+        files.insert(&table.name, create(table, &[])?);
     }
-    let mut last = None;
+    let mut of_runs = None;
     run.read(
         |_| true,
         |table, batch| {
+            let batch = with_name(table, &batch)?;
             match files.get_mut(table.name.as_str()) {
                 Some(file) => file.write(&batch)?,
-                None => last = Some((table.clone(), batch)),
+                None => of_runs = Some((table.clone(), batch)),
             }
             Ok::<(), DatasetError>(())
         },
     )?;
     let mut rows = BTreeMap::new();
-    for (table, file) in &mut files {
-        file.finish()?;
-        rows.insert((*table).to_owned(), file.rows);
+    let mut bytes = 0;
+    for (table, file) in files {
+        rows.insert(table.to_owned(), file.finish()?);
+        bytes += size(table)?;
     }
-    for file in files.into_values() {
-        file.put_in_place()?;
-    }
-    if let Some((table, batch)) = last {
+    debug_assert!(of_runs.is_some(), "a run has a row in {RUNS}");
+    if let Some((table, batch)) = of_runs {
         rows.insert(table.name.clone(), batch.num_rows() as u64);
-        let counts: Vec<String> = rows
-            .iter()
-            .map(|(name, rows)| format!("{name}={rows}"))
-            .collect();
-        let mut metadata = metadata.to_vec();
-        metadata.push((TABLES_KEY, counts.join(" ")));
-        let mut file = TableFile::create(&place(&table), &table, &metadata)?;
+        let more = [
+            (RUNS_KEY, format!("{name}={source}")),
+            (TABLES_KEY, pairs(&rows)),
+        ];
+        let mut file = create(&table, &more)?;
         file.write(&batch)?;
-        file.put_in_place()?;
+        file.finish()?;
+        bytes += size(&table.name)?;
     }
-    let bytes = run
-        .tables()
-        .iter()
-        .map(|table| std::fs::metadata(place(table)).map_or(0, |metadata| metadata.len()));
+    let path = staging.put_in_place()?;
     Ok(Added {
         run: name,
-        bytes: bytes.sum(),
+        bytes,
         path,
         rows,
     })
+}
+
+/// The batch that has a run of this name, and the run's source: its own batch, or one that was compacted.
+fn known_run(directory: &Path, name: &str) -> Result<Option<(String, String)>, DatasetError> {
+    let own = std::iter::once(name.to_owned());
+    for batch in compacted(directory)?.into_iter().chain(own) {
+        let described = describe(&directory.join(directory_of(&batch)));
+        if let Some(source) = described.and_then(|batch| batch.runs.get(name).cloned()) {
+            return Ok(Some((batch, source)));
+        }
+    }
+    Ok(None)
+}
+
+/// The compacted batches of a dataset, which are few.
+fn compacted(directory: &Path) -> Result<Vec<String>, DatasetError> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(DatasetError::file(directory))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(DatasetError::file(directory))?.file_name();
+        let batch = name.to_str().and_then(|name| name.strip_prefix("batch="));
+        found.extend(
+            batch
+                .filter(|batch| batch.starts_with(COMPACTED))
+                .map(str::to_owned),
+        );
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Names with their values, as the metadata of a file has them.
+pub(crate) fn pairs<V: std::fmt::Display>(all: &BTreeMap<String, V>) -> String {
+    let pairs = all.iter().map(|(name, value)| format!("{name}={value}"));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// What [`pairs`] wrote.
+pub(crate) fn parse_pairs(text: &str) -> BTreeMap<String, String> {
+    let pairs = text
+        .split_whitespace()
+        .filter_map(|pair| pair.split_once('='));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// A name as a part of a path that all readers take for a plain name.

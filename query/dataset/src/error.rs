@@ -56,6 +56,12 @@ pub enum DatasetError {
         /// The directory of the run.
         path: PathBuf,
     },
+    /// Another process compacts the dataset.
+    #[error("{} is being compacted by another process", path.display())]
+    Busy {
+        /// The dataset.
+        path: PathBuf,
+    },
 }
 
 impl DatasetError {

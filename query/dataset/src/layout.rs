@@ -195,7 +195,7 @@ impl Found {
         let mut all = fields(FRAME_COLUMNS);
         let mut names = Names::default();
         // A partition of a dataset is a column for its readers.
-        for name in ["run", "host", "day", "table"] {
+        for name in ["run", "batch", "host", "day", "table"] {
             names.unique(name);
         }
         for field in &all {

@@ -3,7 +3,7 @@
 //! A [`Run`] is a trace file with its program. Its [tables](Run::tables) are `runs`, `modules`, `probes`, `hits`, `values` and
 //! `spans`. There is also a wide one for each tracepoint, `tpN`, with a column for each collected expression, named as the user
 //! wrote it. [`Run::read`] makes Arrow batches of all of them, sorted by time. [`add`] writes them as Parquet files into a
-//! directory, and [`check`] checks one.
+//! directory, [`check`] checks one, [`compact`] makes few large files of many small ones, and [`prune`] removes what is old.
 //!
 //! The values are those that `tracewire show --json` shows: one walk over a value makes its text and its data
 //! ([`tracewire_expr::Datum`]).
@@ -37,20 +37,24 @@ mod agreement;
 mod array;
 mod check;
 mod column;
+mod compact;
 mod directory;
 mod error;
 mod layout;
 mod narrow;
 mod parquet_file;
+mod prune;
 mod rows;
 mod run;
 mod table;
 
 pub use check::{Finding, ListedFile, Listing, Severity, check, list};
+pub use compact::{COMPACT_TO, Compacted, compact};
 pub use directory::{AddOptions, Added, add, day_of};
 pub use error::DatasetError;
 pub use layout::Layout;
 pub use parquet_file::SCHEMA_VERSION;
+pub use prune::{LEFT_AFTER, PruneOptions, Pruned, prune};
 pub use rows::{FrameReader, rows_of_run};
 pub use run::{FRAMES_FOR_THREADS, MOST_THREADS, Run};
 pub use table::Table;

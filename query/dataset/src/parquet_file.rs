@@ -1,20 +1,22 @@
-//! A table as a Parquet file, put in place by renaming it.
+//! A table of a batch as a Parquet file. Its first column is the name of the run.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
 
 use crate::error::DatasetError;
-use crate::table::Table;
 
-/// The version of the tables, in the metadata of each file. A reader knows all versions up to its own.
-pub const SCHEMA_VERSION: u32 = 1;
+/// The version of the tables, in the metadata of each file. Version 2 has the name of the run in a column, and no longer in the path.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The metadata key for the version of the tables.
 pub(crate) const VERSION_KEY: &str = "tracewire.schema";
@@ -22,14 +24,20 @@ pub(crate) const VERSION_KEY: &str = "tracewire.schema";
 /// The metadata key for the name of the table.
 pub(crate) const TABLE_KEY: &str = "tracewire.table";
 
-/// The metadata key for the name of the run.
-pub(crate) const RUN_KEY: &str = "tracewire.run";
+/// The metadata key for the name of the batch.
+pub(crate) const BATCH_KEY: &str = "tracewire.batch";
 
-/// The metadata key for the file that the run was made from: a hash.
-pub(crate) const SOURCE_KEY: &str = "tracewire.source";
+/// The metadata key of `runs` for the runs of the batch: `NAME=SOURCE` separated by blanks. The source is a hash of the trace file.
+pub(crate) const RUNS_KEY: &str = "tracewire.runs";
 
-/// The metadata key of `runs` for the number of rows in each table of the run: `NAME=ROWS` separated by blanks.
+/// The metadata key of `runs` for the number of rows in each table of the batch: `NAME=ROWS` separated by blanks.
 pub(crate) const TABLES_KEY: &str = "tracewire.tables";
+
+/// The metadata key of `runs` for the batches that a compacted one replaces: their names separated by blanks.
+pub(crate) const REPLACES_KEY: &str = "tracewire.replaces";
+
+/// The column with the name of the run.
+pub(crate) const RUN: &str = "run";
 
 /// Rows of a row group: the unit that a reader skips by the least and the greatest time.
 const ROWS_A_GROUP: usize = 128 << 10;
@@ -37,48 +45,38 @@ const ROWS_A_GROUP: usize = 128 << 10;
 /// A good compression at more than the speed at which values are evaluated.
 const ZSTD_LEVEL: i32 = 3;
 
-/// The end of the name of a file that is not finished. Readers of `*.parquet` pass over it, and those that read all files pass over
-/// names that begin with a dot.
-pub(crate) const UNFINISHED: &str = ".unfinished";
-
-/// A file that is being written beside its place.
+/// A file that is being written.
 pub(crate) struct TableFile {
     path: PathBuf,
-    unfinished: PathBuf,
-    writer: Option<ArrowWriter<File>>,
-    pub(crate) rows: u64,
+    writer: ArrowWriter<File>,
+    rows: u64,
 }
 
 impl TableFile {
-    /// Begins a file for a table, with `metadata` in addition to its own.
+    /// Begins a file with these columns, of which `run` is the first, and with `metadata` in addition to its own. `sorted_by` is the column that the
+    /// rows are sorted by; `runs` is how many runs they are of.
     pub(crate) fn create(
         path: &Path,
-        table: &Table,
+        schema: &SchemaRef,
+        sorted_by: Option<usize>,
+        runs: usize,
         metadata: &[(&str, String)],
     ) -> Result<Self, DatasetError> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let process = std::process::id();
-        let unfinished = path.with_file_name(format!(".{name}.{process}{UNFINISHED}"));
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(DatasetError::file(directory))?;
         }
         // Data from a program's memory is only for the user who recorded it, as in a trace file. An existing link is not followed.
-        let _ = std::fs::remove_file(&unfinished);
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&unfinished)
-            .map_err(DatasetError::file(&unfinished))?;
-        let mut all = vec![
-            KeyValue::new(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string()),
-            KeyValue::new(TABLE_KEY.to_owned(), table.name.clone()),
-        ];
+            .open(path)
+            .map_err(DatasetError::file(path))?;
+        let version = KeyValue::new(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string());
         let given = metadata.iter();
-        all.extend(given.map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone())));
-        let sorting = table
-            .sorted_by
-            .and_then(|column| i32::try_from(leaf_of(table, column)).ok())
+        let given = given.map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone()));
+        let sorting = sorted_by
+            .and_then(|column| i32::try_from(leaf_of(schema, column)).ok())
             .map(|column_idx| {
                 vec![SortingColumn {
                     column_idx,
@@ -86,64 +84,68 @@ impl TableFile {
                     nulls_first: true,
                 }]
             });
+        let run = ColumnPath::from(RUN);
         let level = ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default();
         let properties = WriterProperties::builder()
             .set_created_by(format!("tracewire {}", env!("CARGO_PKG_VERSION")))
             .set_compression(Compression::ZSTD(level))
             .set_max_row_group_row_count(Some(ROWS_A_GROUP))
             .set_statistics_enabled(EnabledStatistics::Page)
+            .set_column_bloom_filter_enabled(run.clone(), runs > 1)
+            .set_column_bloom_filter_max_ndv(run, runs as u64)
             .set_sorting_columns(sorting)
-            .set_key_value_metadata(Some(all))
+            .set_key_value_metadata(Some([version].into_iter().chain(given).collect()))
             .build();
-        let writer = ArrowWriter::try_new(file, table.schema.clone(), Some(properties))
+        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))
             .map_err(DatasetError::parquet(path))?;
         Ok(Self {
             path: path.to_owned(),
-            unfinished,
-            writer: Some(writer),
+            writer,
             rows: 0,
         })
     }
 
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), DatasetError> {
-        if let Some(writer) = &mut self.writer {
-            writer
-                .write(batch)
-                .map_err(DatasetError::parquet(&self.path))?;
-            self.rows += batch.num_rows() as u64;
-        }
+    /// Writes rows with the name of their run.
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), DatasetError> {
+        self.writer
+            .write(rows)
+            .map_err(DatasetError::parquet(&self.path))?;
+        self.rows += rows.num_rows() as u64;
         Ok(())
     }
 
-    /// Writes the rest, and waits until it is on the disk. The file is not in its place yet.
-    pub(crate) fn finish(&mut self) -> Result<(), DatasetError> {
-        let Some(writer) = self.writer.take() else {
-            return Ok(());
-        };
-        let file = writer
+    /// Writes the rest, and waits until it is on the disk. How many rows the file has.
+    pub(crate) fn finish(self) -> Result<u64, DatasetError> {
+        let file = self
+            .writer
             .into_inner()
             .map_err(DatasetError::parquet(&self.path))?;
-        file.sync_all()
-            .map_err(DatasetError::file(&self.unfinished))
-    }
-
-    /// Puts the finished file in its place.
-    pub(crate) fn put_in_place(mut self) -> Result<(), DatasetError> {
-        self.finish()?;
-        std::fs::rename(&self.unfinished, &self.path).map_err(DatasetError::file(&self.path))
+        file.sync_all().map_err(DatasetError::file(&self.path))?;
+        Ok(self.rows)
     }
 }
 
-impl Drop for TableFile {
-    fn drop(&mut self) {
-        // It does not exist after it was moved to its place. One that cannot be removed is reported by `check`.
-        let _ = std::fs::remove_file(&self.unfinished);
-    }
+/// The columns of a table in a file.
+pub(crate) fn with_run(columns: &Schema) -> SchemaRef {
+    let run = Arc::new(Field::new(RUN, DataType::Utf8, true));
+    let all = std::iter::once(run).chain(columns.fields().iter().cloned());
+    Arc::new(Schema::new(all.collect::<Vec<_>>()))
+}
+
+/// Rows of a table as those of a file.
+pub(crate) fn rows_of(
+    run: &str,
+    rows: &RecordBatch,
+    schema: &SchemaRef,
+) -> Result<RecordBatch, arrow::error::ArrowError> {
+    let name: ArrayRef = Arc::new(StringArray::new_repeated(run, rows.num_rows()));
+    let columns = std::iter::once(name).chain(rows.columns().iter().cloned());
+    RecordBatch::try_new(Arc::clone(schema), columns.collect())
 }
 
 /// Parquet counts columns without the structures that they are in. The columns before the one that rows are sorted by are plain.
-fn leaf_of(table: &Table, column: usize) -> usize {
-    let fields = table.schema.fields().iter().take(column);
+fn leaf_of(schema: &Schema, column: usize) -> usize {
+    let fields = schema.fields().iter().take(column);
     debug_assert!(fields.clone().all(|field| !field.data_type().is_nested()));
     fields.count()
 }

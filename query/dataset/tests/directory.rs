@@ -7,10 +7,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tracewire_dataset::{AddOptions, Added, DatasetError, Finding, Run, Severity, add, check};
+use tracewire_dataset::{
+    AddOptions, Added, COMPACT_TO, Compacted, DatasetError, Finding, PruneOptions, Pruned, Run,
+    Severity, add, check, compact, list, prune,
+};
 use tracewire_recorder::Recorder;
 use tracewire_test_support::Cc;
 use tracewire_tracefile::TraceFile;
@@ -167,8 +171,8 @@ fn duckdb_reads_what_show_prints() {
     let rows = rows(
         &dataset,
         &[
-            "select frame, time_ns, thread, function, line from 'run=shop/*/*/table=hits/*.parquet' order by frame",
-            "select frame, expression, type, text, case when text like '<error%' then unavailable end from 'run=shop/*/*/table=values/*.parquet' order by file_row_number",
+            "select frame, time_ns, thread, function, line from 'batch=shop/*/*/table=hits/*.parquet' order by frame",
+            "select frame, expression, type, text, case when text like '<error%' then unavailable end from 'batch=shop/*/*/table=values/*.parquet' order by file_row_number",
             r#"select "*item", "item->name", customer, customer_unavailable, customer_bytes, state, key, wide, rate, ratio, gift, "ID", id_2,
                       item, "key / 2" from '*/*/*/table=tp1/*.parquet' order by frame limit 5"#,
             "select count(*), count(customer), count(*) filter (where isnan(ratio)), min(key), max(wide) from '*/*/*/table=tp1/*.parquet'",
@@ -314,22 +318,114 @@ fn builds_with_other_types_are_named_and_read_together() {
         panic!("{found:?}");
     };
     assert!(
-        message.contains("the column x of tp1 is Float64, and Int64 in run first"),
+        message.contains("the column x of tp1 is Float64, and Int64 in batch first"),
         "{message}"
     );
-    let rows = rows(
-        &dataset,
-        &[
-            "select run, x from read_parquet('*/*/*/table=tp1/*.parquet', union_by_name = true) order by run",
-        ],
+    let query = "select run, x from read_parquet('*/*/*/table=tp1/*.parquet', union_by_name = true) order by run";
+    let both = [[
+        serde_json::json!(["first", 7.0]),
+        serde_json::json!(["second", 7.0]),
+    ]];
+    assert_eq!(rows(&dataset, &[query]), both);
+
+    // Compacted, each has its type still: no value changes.
+    let done = compact(&dataset, COMPACT_TO).expect("compacted");
+    assert_eq!((done.batches, done.batches_after), (2, 1));
+    assert_eq!((done.files, done.files_after), (12, 7));
+    let found = findings(&dataset);
+    assert!(
+        matches!(&found[..], [(Severity::Warning, message)] if message.contains("part-1.parquet")),
+        "{found:?}"
     );
+    assert_eq!(rows(&dataset, &[query]), both);
+}
+
+#[test]
+fn compacted_runs_are_there_once() {
+    let run = shop();
+    let dataset = run.directory.path().join("traces");
+    for name in ["one", "two", "three"] {
+        add_to(&dataset, &run.output, &named(name));
+    }
+    let queries = [
+        "select * exclude (batch) from read_parquet('*/*/*/table=values/*.parquet', hive_types_autocast = false) order by all",
+        "select * exclude (batch) from read_parquet('*/*/*/table=tp1/*.parquet', hive_types_autocast = false) order by all",
+        "select * exclude (batch) from read_parquet('*/*/*/table=runs/*.parquet', hive_types_autocast = false) order by all",
+    ];
+    let before = rows(&dataset, &queries);
+    // Too large together, then not.
+    assert_eq!(compact(&dataset, 1).expect("nothing"), Compacted::default());
+    let kept = dataset.join("kept");
+    fs::rename(dataset.join("batch=one"), &kept).expect("moved");
+    let done = compact(&dataset, COMPACT_TO);
+    assert!(done.is_ok_and(|done| done.batches == 2));
+    fs::rename(&kept, dataset.join("batch=one")).expect("moved");
+    let done = compact(&dataset, COMPACT_TO).expect("compacted");
+    assert_eq!((done.batches, done.files, done.files_after), (2, 12, 6));
+    assert!(done.bytes_after < done.bytes, "{done:?}");
+    assert_eq!(findings(&dataset), []);
+    assert_eq!(rows(&dataset, &queries), before);
+
+    // Added again, a run is there still, and another one of its name is refused.
+    let again = add_to(&dataset, &run.output, &named("two"));
+    assert!(again.rows.is_empty() && again.path.is_dir(), "{again:?}");
+    let other = recorded("int main(void) { return 0; }", "main : $pc");
+    let file = TraceFile::open(&other.output).expect("a trace file");
+    let program = Program::of(&file, &[]).expect("the program");
+    let refused = add(&dataset, &Run::new(&file, &program), &named("two"));
+    assert!(matches!(refused, Err(DatasetError::OtherRun { .. })));
+    let refused = add(&dataset, &Run::new(&file, &program), &named("compacted-1"));
+    assert!(matches!(refused, Err(DatasetError::Name { .. })));
+
+    // A compaction that ended before it removed what it had replaced.
+    add_to(
+        &run.directory.path().join("other"),
+        &run.output,
+        &named("one"),
+    );
+    let stale = dataset.join("batch=one");
+    fs::rename(run.directory.path().join("other/batch=one"), &stale).expect("moved");
+    let compacted = fs::read_dir(&dataset).expect("batches").flatten();
+    let compacted = compacted.map(|entry| entry.file_name().into_string().expect("a name"));
     assert_eq!(
-        rows,
-        [[
-            serde_json::json!(["first", 7.0]),
-            serde_json::json!(["second", 7.0])
-        ]]
+        compacted.filter(|name| name.contains("compacted-")).count(),
+        1
     );
+    let found = findings(&dataset);
+    assert!(
+        matches!(&found[..], [(Severity::Warning, message)] if message.starts_with("batch=one: its runs are in a compacted batch too")),
+        "{found:?}"
+    );
+    let listing = list(&dataset).expect("a dataset");
+    assert_eq!((listing.files.len(), listing.runs.len()), (6, 3));
+    assert_eq!(
+        compact(&dataset, COMPACT_TO).expect("removed"),
+        Compacted::default()
+    );
+    assert!(!stale.exists());
+    assert_eq!(rows(&dataset, &queries), before);
+
+    // Two at a time.
+    let lock = fs::File::open(dataset.join(".compact.lock")).expect("a lock");
+    lock.lock().expect("locked");
+    let busy = compact(&dataset, COMPACT_TO);
+    assert!(matches!(busy, Err(DatasetError::Busy { .. })), "{busy:?}");
+    drop(lock);
+
+    // By days.
+    add_to(&dataset, &run.output, &named("four"));
+    let days = PruneOptions {
+        before: Some("2001-01-01".to_owned()),
+        most_bytes: Some(u64::MAX),
+        ..PruneOptions::default()
+    };
+    assert_eq!(prune(&dataset, &days).expect("nothing"), Pruned::default());
+    let days = PruneOptions {
+        before: Some("2999-01-01".to_owned()),
+        ..PruneOptions::default()
+    };
+    assert_eq!(prune(&dataset, &days).expect("pruned").batches, 2);
+    assert_eq!(list(&dataset).expect("a dataset").files, []);
 }
 
 #[test]
@@ -380,15 +476,22 @@ fn damaged_and_foreign_files_are_named() {
     }
 
     // A writer that ended early.
-    let unfinished = table("hits").with_file_name(".part-0.parquet.1.unfinished");
-    fs::write(&unfinished, "PAR1").expect("written");
+    let unfinished = dataset.join(".batch=other.1.unfinished/host=a/day=b/table=hits");
+    fs::create_dir_all(&unfinished).expect("made");
+    fs::write(unfinished.join("part-0.parquet"), "PAR1").expect("written");
     assert_eq!(findings(&dataset).len(), 1);
     one(
         &dataset,
         Severity::Warning,
-        &format!("{}: a file that is not finished", relative(&unfinished)),
+        ".batch=other.1.unfinished: a batch that is not finished",
     );
-    fs::remove_file(unfinished).expect("removed");
+    let young = prune(&dataset, &PruneOptions::default()).expect("pruned");
+    assert_eq!(young, Pruned::default());
+    let now = PruneOptions {
+        left_after: Duration::ZERO,
+        ..PruneOptions::default()
+    };
+    assert_eq!(prune(&dataset, &now).expect("pruned").leftovers, 1);
 
     // Cut, and damaged in the middle: each named, at any length.
     let whole = fs::read(table("hits")).expect("read");
@@ -419,10 +522,34 @@ fn damaged_and_foreign_files_are_named() {
     fs::write(dataset.join("notes.txt"), "hello").expect("written");
     one(&dataset, Severity::Error, "notes.txt: a foreign file");
     fs::remove_file(dataset.join("notes.txt")).expect("removed");
+    let old = dataset.join("run=old/host=a/day=b/table=hits");
+    fs::create_dir_all(&old).expect("made");
+    fs::copy(table("hits"), old.join("part-0.parquet")).expect("copied");
+    one(&dataset, Severity::Error, "in the layout of version 1");
+    fs::remove_dir_all(dataset.join("run=old")).expect("removed");
 
-    // A run whose writer was killed before it put the last table in its place.
+    // Of a later version: the number in the metadata at the end of the file.
+    let mut later = whole.clone();
+    let version = b"tracewire.schema\x18\x012";
+    let at = later
+        .windows(version.len())
+        .position(|bytes| bytes == version);
+    later[at.expect("a version") + version.len() - 1] = b'9';
+    fs::write(table("hits"), later).expect("written");
+    one(
+        &dataset,
+        Severity::Error,
+        "tables of version 9; this program knows versions up to 2: use a later one",
+    );
+    fs::write(table("hits"), &whole).expect("written");
+
+    // Files that someone has removed.
     fs::remove_file(table("runs")).expect("removed");
-    one(&dataset, Severity::Error, "run=shop: the run is not whole");
+    one(
+        &dataset,
+        Severity::Error,
+        "batch=shop: the batch is not whole",
+    );
 }
 
 #[test]

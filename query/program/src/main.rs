@@ -1,5 +1,6 @@
 //! `tracewire-query`: trace runs as data. `tracewire dataset …` and `tracewire query …` start it.
 
+mod byte_size;
 mod dataset;
 mod open;
 mod output;

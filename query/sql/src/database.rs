@@ -27,11 +27,11 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use futures_util::StreamExt as _;
 use tokio::runtime::Runtime;
-use tracewire_dataset::{ListedFile, Severity, list};
+use tracewire_dataset::{ListedFile, Listing, Severity, list};
 use tracewire_tracefile::IndexCache;
 use tracewire_views::words::bytes;
 
-use crate::dataset_table::{DatasetTable, IN_PATHS};
+use crate::dataset_table::DatasetTable;
 use crate::error::QueryError;
 use crate::spelling::{Names, words};
 use crate::trace_run::TraceRun;
@@ -40,6 +40,9 @@ use crate::unite::{Convert, is_plain_cast, united_schema};
 
 /// The tables that every run has, or may have.
 const COMMON: [&str; 6] = ["runs", "modules", "probes", "hits", "values", "spans"];
+
+/// The columns of a dataset that say which run a row is of. A trace file has none of them.
+const OF_RUN: [&str; 3] = ["run", "host", "day"];
 
 /// How many of those that take memory are named where there is not enough.
 const CONSUMERS_NAMED: NonZero<usize> = NonZero::new(3).expect("not zero");
@@ -91,7 +94,7 @@ pub struct Database {
 /// A part of a table.
 struct Part {
     provider: Arc<dyn TableProvider>,
-    /// The trace file of the part; a dataset has these data in its paths.
+    /// The trace file of the part; a dataset has columns for the run.
     of_trace: Option<Arc<TraceRun>>,
 }
 
@@ -110,20 +113,22 @@ impl Database {
         let names = run_names(paths);
         let mut traces = Vec::new();
         let mut files = Vec::new();
+        let mut in_datasets = Vec::new();
         for (path, name) in paths.iter().zip(names) {
             if path.is_dir() {
                 let found = dataset(path, &mut note)?;
-                if found.is_empty() {
+                if found.files.is_empty() {
                     return Err(QueryError::NoRuns { path: path.clone() });
                 }
-                files.extend(found);
+                files.extend(found.files);
+                in_datasets.extend(found.runs);
             } else {
                 let run =
                     TraceRun::open(path, name, &options.elf, options.index.as_ref(), &mut note)?;
                 traces.push(Arc::new(run));
             }
         }
-        unlike_names(&traces, &files)?;
+        unlike_names(&traces, &in_datasets)?;
         let threads = options
             .threads
             .or_else(|| std::thread::available_parallelism().ok());
@@ -437,10 +442,10 @@ fn context(options: &Options, threads: usize) -> EngineResult<SessionContext> {
     ))
 }
 
-/// The files of a dataset.
-fn dataset(path: &Path, note: &mut impl FnMut(String)) -> Result<Vec<ListedFile>, QueryError> {
-    let listing = list(path)?;
-    for finding in listing.findings {
+/// The files and runs of a dataset.
+fn dataset(path: &Path, note: &mut impl FnMut(String)) -> Result<Listing, QueryError> {
+    let mut listing = list(path)?;
+    for finding in std::mem::take(&mut listing.findings) {
         match finding.severity {
             Severity::Error => {
                 return Err(QueryError::Foreign {
@@ -455,7 +460,7 @@ fn dataset(path: &Path, note: &mut impl FnMut(String)) -> Result<Vec<ListedFile>
             )),
         }
     }
-    Ok(listing.files)
+    Ok(listing)
 }
 
 /// The names of runs: those of their files without the ending, or the whole paths where two would have one name.
@@ -476,13 +481,16 @@ fn run_names(paths: &[PathBuf]) -> Vec<String> {
 }
 
 /// Makes sure that no two runs have one name.
-fn unlike_names(traces: &[Arc<TraceRun>], files: &[ListedFile]) -> Result<(), QueryError> {
+fn unlike_names(
+    traces: &[Arc<TraceRun>],
+    in_datasets: &[(String, PathBuf)],
+) -> Result<(), QueryError> {
     let mut known: HashMap<&str, &Path> = HashMap::new();
-    let of_files = files.iter().filter(|file| file.table == "runs");
+    let of_datasets = in_datasets.iter();
     let all = (traces
         .iter()
         .map(|run| (run.name.as_str(), run.path.as_path())))
-    .chain(of_files.map(|file| (file.run.as_str(), file.path.as_path())));
+    .chain(of_datasets.map(|(run, batch)| (run.as_str(), batch.as_path())));
     for (name, path) in all {
         if let Some(first) = known.insert(name, path) {
             return Err(QueryError::SameName {
@@ -540,7 +548,7 @@ fn united(parts: &[Part]) -> EngineResult<LogicalPlan> {
     let schemas: Vec<SchemaRef> = parts.iter().map(|part| part.provider.schema()).collect();
     let own = |schema: &SchemaRef| {
         let fields = schema.fields().iter();
-        let own = fields.filter(|field| !IN_PATHS.contains(&field.name().as_str()));
+        let own = fields.filter(|field| !OF_RUN.contains(&field.name().as_str()));
         Schema::new(own.cloned().collect::<Vec<_>>())
     };
     let own: Vec<Schema> = schemas.iter().map(own).collect();

@@ -1,4 +1,4 @@
-//! A table of a dataset: the Parquet files of all its runs in which the table has the same columns.
+//! A table of a dataset: the Parquet files of all its batches in which the table has the same columns.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use tracewire_dataset::ListedFile;
 use crate::error::QueryError;
 
 /// The columns that a dataset has in its paths, after those of the file.
-pub(crate) const IN_PATHS: [&str; 3] = ["run", "host", "day"];
+const IN_PATHS: [&str; 2] = ["host", "day"];
 
-/// Files of several runs with the same columns.
+/// Files of several batches with the same columns.
 #[derive(Debug)]
 pub(crate) struct DatasetTable {
     of_files: SchemaRef,
@@ -82,7 +82,7 @@ fn partitioned(file: &ListedFile) -> Result<PartitionedFile> {
         e_tag: None,
         version: None,
     };
-    let values = [&file.run, &file.host, &file.day];
+    let values = [&file.host, &file.day];
     let values = values.map(|value| ScalarValue::Utf8(Some(value.clone())));
     Ok(PartitionedFile::new_from_meta(meta).with_partition_values(values.to_vec()))
 }

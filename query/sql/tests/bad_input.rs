@@ -171,7 +171,7 @@ fn files_that_are_no_runs_are_refused() {
     fs::remove_file(dataset.join("notes.txt")).expect("removed");
 
     let table = |name: &str| {
-        let mut found = vec![dataset.join("run=monday/host=web-1")];
+        let mut found = vec![dataset.join("batch=monday/host=web-1")];
         found.extend(
             fs::read_dir(&found[0])
                 .expect("days")
@@ -217,14 +217,10 @@ fn files_that_are_no_runs_are_refused() {
     fs::write(table("hits"), &whole).expect("written");
 
     // A writer is at work, or has ended early.
-    fs::write(
-        table("hits").with_file_name(".part-0.parquet.1.unfinished"),
-        "PAR1",
-    )
-    .expect("written");
+    fs::create_dir(dataset.join(".batch=other.1.unfinished")).expect("made");
     let second = shop.record("tuesday", 2);
     add_to(&dataset, &second);
-    let runs = dataset.join("run=tuesday/host=web-1");
+    let runs = dataset.join("batch=tuesday/host=web-1");
     let day = fs::read_dir(&runs)
         .expect("days")
         .next()
@@ -237,11 +233,11 @@ fn files_that_are_no_runs_are_refused() {
         Database::open(&[dataset], options(), |note| notes.push(note)).expect("opened");
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(
-        notes[0].contains("a file that is not finished"),
+        notes[0].contains("a batch that is not finished"),
         "{notes:?}"
     );
     assert!(
-        notes[1].contains("run=tuesday: passed over: the run is not whole"),
+        notes[1].contains("batch=tuesday: passed over: the batch is not whole"),
         "{notes:?}"
     );
     assert_eq!(

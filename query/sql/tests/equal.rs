@@ -48,8 +48,14 @@ fn write_queries(database: &mut Database, to: &Path) -> Vec<PathBuf> {
         let all = format!("select * from \"{table}\"");
         let answer = database.query(&all, &BTreeMap::new()).expect("a table");
         // A trace file does not say which machine it is of.
-        let fields = answer.schema().fields().iter().filter(|field| field.name() != "host");
-        let columns: Vec<String> = fields.map(|field| format!("\"{}\"", field.name())).collect();
+        let fields = answer
+            .schema()
+            .fields()
+            .iter()
+            .filter(|field| field.name() != "host");
+        let columns: Vec<String> = fields
+            .map(|field| format!("\"{}\"", field.name()))
+            .collect();
         let path = to.join(format!("table-{table}.sql"));
         let sql = format!("select {} from \"{table}\"", columns.join(", "));
         fs::write(&path, sql).expect("written");

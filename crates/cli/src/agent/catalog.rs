@@ -212,7 +212,7 @@ fn kept(layout: &Layout) -> io::Result<Vec<PathBuf>> {
         }
     }
     let runs = names(&layout.dataset())?.into_iter();
-    let runs = runs.filter(|name| name.starts_with("run="));
+    let runs = runs.filter(|name| name.starts_with("batch="));
     kept.extend(runs.map(|name| Path::new("dataset").join(name)));
     Ok(kept)
 }

@@ -196,7 +196,7 @@ impl Keeper {
         if !done.status.success() {
             bail!("{}", done.said);
         }
-        Ok(Some(Path::new("dataset").join(format!("run={run}"))))
+        Ok(Some(Path::new("dataset").join(format!("batch={run}"))))
     }
 
     /// Keeps the trace file itself.
