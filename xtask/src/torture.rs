@@ -36,6 +36,8 @@ pub enum Torture {
     /// Write the runs of 16 hosts into one dataset by eight processes at once, kill some of them and some compactions, and hold all rows against
     /// DuckDB
     Dataset(Dataset),
+    /// Record generated programs of many types, and hold their values in every format against those of `show --json`
+    Formats(Formats),
     /// Damage the symbols, sections and debug information of a program, and record it
     Elf(Elf),
     /// Look up every function and every name of real programs, and hold the arguments of every function against DWARF, GDB and what
@@ -64,6 +66,13 @@ pub struct Agent {
 pub struct Dataset {
     /// How many runs
     #[arg(long, default_value_t = 1000)]
+    runs: u64,
+}
+
+#[derive(clap::Args)]
+pub struct Formats {
+    /// How many programs
+    #[arg(long, default_value_t = 200)]
     runs: u64,
 }
 
@@ -204,7 +213,12 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Disconnect(arguments) => disconnect(arguments),
         Torture::Kills(arguments) => kills(arguments),
         Torture::Flight(arguments) => flight(arguments),
-        Torture::Dataset(arguments) => dataset(arguments),
+        Torture::Dataset(arguments) => {
+            query_test("fleet", "TRACEWIRE_FLEET_RUNS", arguments.runs)
+        }
+        Torture::Formats(arguments) => {
+            query_test("corpus", "TRACEWIRE_CORPUS_RUNS", arguments.runs)
+        }
         Torture::Agent(arguments) => agent(arguments),
         Torture::Elf(arguments) => elf(arguments),
         Torture::Names => names(),
@@ -340,12 +354,14 @@ fn flight(arguments: &Flight) -> Result<()> {
     workspace::run(&mut test)
 }
 
-fn dataset(arguments: &Dataset) -> Result<()> {
+/// A test of the workspace `query`, with a number in its environment. It needs `tracewire` beside it.
+fn query_test(name: &str, variable: &str, count: u64) -> Result<()> {
+    workspace::run(workspace::cargo("build").args(["--quiet", "-p", "tracewire-cli"]))?;
     let mut test = workspace::cargo("test");
     test.args(["--quiet", "--manifest-path", "query/Cargo.toml"])
-        .args(["--target-dir", "target", "--workspace", "--test", "fleet"])
+        .args(["--target-dir", "target", "--workspace", "--test", name])
         .args(["--", "--nocapture"])
-        .env("TRACEWIRE_FLEET_RUNS", arguments.runs.to_string());
+        .env(variable, count.to_string());
     workspace::run(&mut test)
 }
 

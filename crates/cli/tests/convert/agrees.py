@@ -84,7 +84,7 @@ def is_same(leaf, token):
     if isinstance(leaf, tuple) and leaf[0] == "address":
         return number(token) == leaf[1] or token in ("nullptr", "nil") and leaf[1] == 0
     if isinstance(leaf, tuple):
-        return '"' in token and unescaped(token) == leaf[1]
+        return '"' in token and unescaped(token).rstrip(b"\0") == leaf[1]
     if isinstance(leaf, (int, float)):
         found = number(token)
         duration = re.fullmatch(r"(-?\d+\.?\d*)(ns|us|µs|ms|s|min|h)", token)
@@ -94,13 +94,14 @@ def is_same(leaf, token):
             return leaf in (float(duration[1]), round(float(duration[1]) * unit))
         if found is None:
             # A character of C++ and Rust.
-            return token.startswith("'") and isinstance(leaf, int) and (token[1:-1] == chr(leaf) or "\\" in token)
+            return token.startswith("'") and leaf in range(0x110000) and (token[1:-1] == chr(int(leaf)) or "\\" in token)
         if math.isnan(leaf):
             return isinstance(found, float) and math.isnan(found)
         return found == leaf or isinstance(found, float) and math.isclose(found, leaf, rel_tol=2e-6)
     if token.startswith(('"', 'b"')):
-        text = unescaped(token).decode("utf-8", "replace")
-        return text == leaf or unescaped(token).decode("utf-8", "replace").replace("\ufffd", "") == leaf.replace("\ufffd", "")
+        # A string has no NULs at its end, which an array of characters shows.
+        text = unescaped(token).rstrip(b"\0").decode("utf-8", "replace")
+        return text == leaf or text.replace("\ufffd", "") == leaf.replace("\ufffd", "")
     if token.startswith("'") and "\\" in token:
         return unescaped(token[1:-1].join('""')).decode("utf-8", "replace") == leaf
     # What JSON has no number for.
@@ -129,7 +130,8 @@ def agrees(value, text):
     tokens = TOKEN.findall(text)
     at = 0
     for leaf in leaves(value):
-        if isinstance(leaf, str) and " " in leaf and not any(token.startswith(('"', 'b"')) for token in tokens):
+        has_strings = any(token.startswith(('"', 'b"')) for token in tokens)
+        if isinstance(leaf, str) and " " in leaf and (not has_strings or leaf.startswith("(")):
             # Words that are no string: flags with `|` between them, a name with template arguments.
             if leaf not in text:
                 return False
