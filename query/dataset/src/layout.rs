@@ -33,6 +33,23 @@ pub(crate) struct Wide {
     pub(crate) columns: Vec<(usize, Part)>,
 }
 
+impl Wide {
+    /// Where the expressions of a frame are, in the order in which it has them. One without a column is nowhere.
+    pub(crate) fn places_of<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Vec<(&'n str, Option<usize>)> {
+        let mut same: HashMap<&str, usize> = HashMap::new();
+        let place = |name: &'n str| {
+            let before = same.entry(name).or_default();
+            let place = self.index.get(&(name.to_owned(), *before)).copied();
+            *before += 1;
+            (name, place)
+        };
+        names.map(place).collect()
+    }
+}
+
 /// The part of an expression in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
@@ -86,7 +86,24 @@ impl TableFile {
             });
         let run = ColumnPath::from(RUN);
         let level = ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default();
-        let properties = WriterProperties::builder()
+        let mut properties = WriterProperties::builder();
+        for field in schema.fields() {
+            let column = ColumnPath::new(vec![field.name().clone()]);
+            // Where a dictionary is of no use, that is: of numbers the differences are small, and of texts the lengths are.
+            properties = match field.data_type() {
+                DataType::Int64 if is_ascending(field.name()) => properties
+                    .set_column_dictionary_enabled(column.clone(), false)
+                    .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED),
+                DataType::Int64 => {
+                    properties.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
+                }
+                DataType::Utf8 => {
+                    properties.set_column_encoding(column, Encoding::DELTA_LENGTH_BYTE_ARRAY)
+                }
+                _ => properties,
+            };
+        }
+        let properties = properties
             .set_created_by(format!("tracewire {}", env!("CARGO_PKG_VERSION")))
             .set_compression(Compression::ZSTD(level))
             .set_max_row_group_row_count(Some(ROWS_A_GROUP))
@@ -123,6 +140,11 @@ impl TableFile {
         file.sync_all().map_err(DatasetError::file(&self.path))?;
         Ok(self.rows)
     }
+}
+
+/// Whether a column has other numbers in nearly all rows, each a little more than that before.
+fn is_ascending(column: &str) -> bool {
+    matches!(column, "frame" | "time_ns" | "start_ns" | "end_ns")
 }
 
 /// The columns of a table in a file.

@@ -247,23 +247,22 @@ impl<'l> RowMaker<'l> {
 
     fn wide_columns(&self, wide: &Wide, rows: &[&Row]) -> Vec<ArrayRef> {
         let wanted = self.expressions(wide);
-        let mut cells: HashMap<usize, Vec<Option<&Datum>>> = (wanted.iter())
-            .map(|at| (*at, vec![None; rows.len()]))
+        let mut cells: Vec<Vec<Option<&Datum>>> = (0..wide.expressions.len())
+            .map(|at| vec![None; if wanted.contains(&at) { rows.len() } else { 0 }])
             .collect();
-        if !wanted.is_empty() {
-            for (at, row) in rows.iter().enumerate() {
-                let mut same: HashMap<&str, usize> = HashMap::new();
-                for value in &row.values {
-                    let name = value.view.expression.as_str();
-                    let before = same.entry(name).or_default();
-                    let column = wide.index.get(&(name.to_owned(), *before));
-                    *before += 1;
-                    if let Some(cell) = column
-                        .and_then(|column| cells.get_mut(column))
-                        .and_then(|cells| cells.get_mut(at))
-                    {
-                        *cell = Some(&value.datum);
-                    }
+        // Rows of one place have the same expressions: those of the row before, mostly.
+        let mut before: Vec<(&str, Option<usize>)> = Vec::new();
+        for (at, row) in rows.iter().enumerate() {
+            let names = row.values.iter().map(|value| value.view.expression.as_str());
+            if !names.clone().eq(before.iter().map(|(name, _)| *name)) {
+                before = wide.places_of(names);
+            }
+            for ((_, place), value) in before.iter().zip(&row.values) {
+                if let Some(cell) = place
+                    .and_then(|place| cells.get_mut(place))
+                    .and_then(|cells| cells.get_mut(at))
+                {
+                    *cell = Some(&value.datum);
                 }
             }
         }
@@ -280,7 +279,7 @@ impl<'l> RowMaker<'l> {
                 .expressions
                 .get(*at)
                 .map_or(&Shape::Text, |expression| expression.shape());
-            let data = cells.get(at).map_or(&[][..], Vec::as_slice);
+            let data = cells.get(*at).map_or(&[][..], Vec::as_slice);
             let both = || {
                 let (array, notes) = column(shape, data);
                 (array, notes.into_array())

@@ -3,6 +3,7 @@
 mod arm;
 mod attach;
 mod budget;
+mod data;
 mod file;
 mod flow;
 mod hit;
@@ -23,6 +24,8 @@ pub enum Benchmark {
     Attach(attach::Arguments),
     /// What is left of a loop's speed under a budget; what hits cost beside what is said before
     Budget(budget::Arguments),
+    /// A million frames as Parquet files; a query of a trace file of a gibibyte beside a conversion and DuckDB
+    Data(data::Arguments),
     /// The cost of a tracepoint's hit: Tracewire, gdbserver's trap and, where the kernel lets it, a uprobe
     Hit(hit::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
@@ -44,6 +47,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Arm(arguments) => arm::run(arguments),
         Benchmark::Attach(arguments) => attach::run(arguments),
         Benchmark::Budget(arguments) => budget::run(arguments),
+        Benchmark::Data(arguments) => data::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
         Benchmark::Proxy(arguments) => proxy::run(arguments),
