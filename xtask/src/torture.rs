@@ -213,9 +213,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Disconnect(arguments) => disconnect(arguments),
         Torture::Kills(arguments) => kills(arguments),
         Torture::Flight(arguments) => flight(arguments),
-        Torture::Dataset(arguments) => {
-            query_test("fleet", "TRACEWIRE_FLEET_RUNS", arguments.runs)
-        }
+        Torture::Dataset(arguments) => query_test("fleet", "TRACEWIRE_FLEET_RUNS", arguments.runs),
         Torture::Formats(arguments) => {
             query_test("corpus", "TRACEWIRE_CORPUS_RUNS", arguments.runs)
         }

@@ -253,7 +253,10 @@ impl<'l> RowMaker<'l> {
         // Rows of one place have the same expressions: those of the row before, mostly.
         let mut before: Vec<(&str, Option<usize>)> = Vec::new();
         for (at, row) in rows.iter().enumerate() {
-            let names = row.values.iter().map(|value| value.view.expression.as_str());
+            let names = row
+                .values
+                .iter()
+                .map(|value| value.view.expression.as_str());
             if !names.clone().eq(before.iter().map(|(name, _)| *name)) {
                 before = wide.places_of(names);
             }

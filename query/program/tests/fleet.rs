@@ -99,9 +99,9 @@ fn write(numbers: std::ops::Range<usize>, directory: &Path) -> BTreeSet<usize> {
                     if number >= numbers.end {
                         return;
                     }
-                    if number % KILLED == 0 {
+                    if number.is_multiple_of(KILLED) {
                         kill_at_work(add(number, directory).spawn().expect("started"), directory);
-                        if number % (2 * KILLED) == 0 {
+                        if number.is_multiple_of(2 * KILLED) {
                             continue;
                         }
                     }

@@ -59,13 +59,28 @@ impl Programs {
     fn build() -> Result<Self> {
         let tracewire = workspace::tracewire()?;
         let mut build = workspace::cargo("build");
-        build.args(["--release", "--quiet", "--manifest-path", "query/Cargo.toml"]);
+        build.args([
+            "--release",
+            "--quiet",
+            "--manifest-path",
+            "query/Cargo.toml",
+        ]);
         workspace::run(build.args(["--target-dir", "target"]))?;
         let environment = workspace::target().join("bench-data-python");
         let python = environment.join("bin/python");
         if !python.exists() {
-            workspace::run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-            workspace::run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "duckdb==2.0.0"]))?;
+            workspace::run(
+                Command::new("python3")
+                    .args(["-m", "venv"])
+                    .arg(&environment),
+            )?;
+            workspace::run(Command::new(&python).args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "duckdb==2.0.0",
+            ]))?;
         }
         Ok(Self {
             query: tracewire.with_file_name("tracewire-query"),
@@ -101,7 +116,12 @@ impl Programs {
     }
 
     fn query(&self, run: &Path, sql: &str) -> Result<(Duration, String)> {
-        timed(Command::new(&self.query).args(["query", "--format", "csv"]).arg(run).arg(sql))
+        timed(
+            Command::new(&self.query)
+                .args(["query", "--format", "csv"])
+                .arg(run)
+                .arg(sql),
+        )
     }
 
     /// The time of the query in DuckDB, without that of Python's start.
