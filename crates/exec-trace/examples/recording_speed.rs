@@ -1,5 +1,6 @@
 //! How fast a recording answers: `cargo run --release -p tracewire-exec-trace --example recording_speed -- FILE WHAT`.
 //!
+//! - `open`: nothing but that it is opened, which indexes it where there is no index;
 //! - `warm`: registers and memory at random instants, one after the other;
 //! - `cold SEED`: one register and one piece of memory, in a process that has just begun;
 //! - `scan`: all register writes in order, on all processors;
@@ -37,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
     };
     match what.as_str() {
+        "open" => Ok(()),
         "warm" => warm(&recording),
         "cold" => cold(&recording, number(0)?),
         "scan" => scan(&recording),
@@ -46,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             recording.write_text(&mut out)?;
             Ok(out.flush()?)
         }
-        _ => Err("expected warm, cold, scan, values or text".into()),
+        _ => Err("expected open, warm, cold, scan, values or text".into()),
     }
 }
 

@@ -7,10 +7,10 @@ use super::column::{put_row, put_steps};
 use super::effect::{EffectKind, ValueTemplate};
 use super::frame::Packer;
 use super::group::{Group, Groups};
-use super::keys::Keys;
 use super::map::Map;
 use super::part::{Part, parts};
-use super::template::{Class, Template, put_templates};
+use super::template::{Class, Shape, put_templates};
+use super::templates::Templates;
 use super::value::RegisterValue;
 use super::{AHEAD, BLOCK};
 use crate::record::{AccessKind, BitRange, Time};
@@ -89,13 +89,8 @@ pub(crate) struct SegmentEncoder {
     order: ByteOrder,
     machine: Option<&'static Machine>,
     packer: Packer,
-    /// The templates, and how long the skeleton is that the key of each begins with.
-    templates: Vec<(Template, u32)>,
-    /// Whether the instruction of each template writes memory.
-    template_stores: Vec<Stores>,
-    keys: Keys,
+    templates: Templates,
     registers: Map<Box<[u8]>, u32>,
-    key: Vec<u8>,
     log: Vec<Logged>,
     values: Vec<u64>,
     apart: Vec<u8>,
@@ -129,11 +124,8 @@ impl SegmentEncoder {
             order,
             machine,
             packer: Packer::new(level),
-            templates: Vec::new(),
-            template_stores: Vec::new(),
-            keys: Keys::default(),
+            templates: Templates::default(),
             registers: Map::default(),
-            key: Vec::new(),
             log: Vec::with_capacity(BLOCK + AHEAD),
             values: Vec::new(),
             apart: Vec::new(),
@@ -158,17 +150,16 @@ impl SegmentEncoder {
             };
             self.block(count);
         }
+        self.templates.close();
+        (self.values, self.apart, self.scratch) = Default::default();
         let mut raw = Vec::new();
         let mut names: Vec<_> = self.registers.into_iter().collect();
         names.sort_by_key(|(_, number)| *number);
         self.out.registers = names.into_iter().map(|(name, _)| name).collect();
         put_templates(&mut raw, &self.templates, &self.out.registers);
         self.out.templates = self.packer.pack(&raw);
-        raw.clear();
-        for (number, (_, length)) in (0..).zip(&self.templates) {
-            raw.extend_from_slice(&self.keys.key(number)[..*length as usize]);
-        }
-        self.out.skeletons = self.packer.pack(&raw);
+        drop(raw);
+        self.out.skeletons = self.packer.pack(self.templates.skeletons());
         self.out
     }
 
@@ -199,9 +190,9 @@ impl SegmentEncoder {
         for at in (least..self.log.len()).rev() {
             let (before, latest) = counts[at - least];
             earliest = earliest.min(reaches[at - least]);
-            let starts = self.templates[self.log[at].template as usize]
-                .0
-                .instruction
+            let starts = self
+                .templates
+                .instruction(self.log[at].template)
                 .is_some();
             if at <= most && starts && earliest > before && latest <= before {
                 best = Some(at);
@@ -213,15 +204,15 @@ impl SegmentEncoder {
 
     /// The earliest slot of a group's effects, the latest one, and its instructions.
     fn reach(&self, logged: &Logged, before: u64) -> (u64, u64, u64) {
-        let template = &self.templates[logged.template as usize].0;
+        let shape = self.templates.shape_of(logged.template);
         let mut earliest = u64::MAX;
         let mut latest = 0;
-        for effect in &template.effects {
+        for effect in &shape.effects {
             let slot = effect.offset.slot(before);
             earliest = earliest.min(slot);
             latest = latest.max(slot);
         }
-        let count = u64::from(template.instruction.is_some());
+        let count = u64::from(self.templates.instruction(logged.template).is_some());
         (earliest, latest, count)
     }
 
@@ -309,11 +300,11 @@ impl SegmentEncoder {
         for class in [Class::Register, Class::Memory, Class::Text] {
             raw.clear();
             for (local, template) in present.iter().enumerate() {
-                let template = &self.templates[*template as usize].0;
+                let shape = self.templates.shape_of(*template);
                 let groups =
                     &scratch.by_template[starts[local] as usize..starts[local + 1] as usize];
                 rows.clear();
-                for (place, variable) in template.variables.iter().enumerate() {
+                for (place, variable) in shape.variables.iter().enumerate() {
                     if variable.class != class {
                         continue;
                     }
@@ -350,16 +341,16 @@ impl SegmentEncoder {
         let mut last_slot = 0;
         let mut writes: Vec<(u64, u32, u32)> = Vec::new();
         for (at, logged) in self.log[..count].iter().enumerate() {
-            let template = &self.templates[logged.template as usize].0;
-            block.lines += u64::from(template.lines);
-            block.unparsed += template.unparsed;
-            for (place, effect) in template.effects.iter().enumerate() {
+            let shape = self.templates.shape_of(logged.template);
+            block.lines += u64::from(shape.lines);
+            block.unparsed += shape.unparsed;
+            for (place, effect) in shape.effects.iter().enumerate() {
                 let slot = effect.offset.slot(before);
                 block.is_unordered |= slot < last_slot || slot < before || slot > before + 1;
                 last_slot = slot;
                 let values = &self.values[logged.values as usize..];
                 if let Some(time) = &effect.time {
-                    let difference = row_value(template, Class::Text, time.row, values);
+                    let difference = row_value(shape, Class::Text, time.row, values);
                     note_time(&mut block.times, logged.time.wrapping_add(difference));
                 }
                 match &effect.kind {
@@ -370,16 +361,16 @@ impl SegmentEncoder {
                     EffectKind::Access { kind, .. } => {
                         self.out.accesses += 1;
                         self.out.writes += u64::from(*kind == AccessKind::Write);
-                        let row = |row: u16| row_value(template, Class::Memory, row, values);
+                        let row = |row: u16| row_value(shape, Class::Memory, row, values);
                         parts(effect, slot as u32, self.order, row, &mut self.out.parts);
                     }
                 }
             }
-            if let Some(instruction) = &template.instruction {
+            if let Some(instruction) = self.templates.instruction(logged.template) {
                 before += 1;
                 block.instructions += 1;
                 if instruction.taken {
-                    match self.template_stores[logged.template as usize] {
+                    match self.templates.stores(logged.template) {
                         Stores::No => {}
                         Stores::Yes => self.out.stores.stores += 1,
                         Stores::Perhaps => self.out.stores.perhaps += 1,
@@ -399,8 +390,8 @@ impl SegmentEncoder {
         let mut settled: Map<u64, bool> = Map::default();
         for (_, at, place) in writes.into_iter().rev() {
             let logged = &self.log[at as usize];
-            let template = &self.templates[logged.template as usize].0;
-            let effect = &template.effects[place as usize];
+            let shape = self.templates.shape_of(logged.template);
+            let effect = &shape.effects[place as usize];
             let EffectKind::Register { register, part } = effect.kind else {
                 continue;
             };
@@ -412,7 +403,7 @@ impl SegmentEncoder {
             }
             *is_settled = part.is_none() && matches!(effect.value, ValueTemplate::One { .. });
             let values = &self.values[logged.values as usize..];
-            let row = |row: u16| row_value(template, Class::Register, row, values);
+            let row = |row: u16| row_value(shape, Class::Register, row, values);
             block.updates.push(Update {
                 cpu: effect.cpu,
                 register,
@@ -448,8 +439,8 @@ fn note_time(times: &mut Option<(u64, u64)>, time: u64) {
 }
 
 /// The value in a row of a class, given a group's variables in their order.
-fn row_value(template: &Template, class: Class, row: u16, values: &[u64]) -> u64 {
-    template
+fn row_value(shape: &Shape, class: Class, row: u16, values: &[u64]) -> u64 {
+    shape
         .variables
         .iter()
         .zip(values)
@@ -460,21 +451,13 @@ fn row_value(template: &Template, class: Class, row: u16, values: &[u64]) -> u64
 impl Groups for &mut SegmentEncoder {
     fn group(&mut self, group: &Group) {
         self.out.events += u64::from(group.events);
-        let mut key = std::mem::take(&mut self.key);
-        group.key(&mut key);
-        let (template, is_new) = self.keys.number(&key);
-        if is_new {
-            let length = group.skeleton.len() as u32;
-            self.templates.push((group.template(), length));
-            let stores = group
-                .code
-                .zip(self.machine)
-                .map_or(Stores::Perhaps, |((opcode, set, digits), machine)| {
-                    machine.stores(opcode, set, digits)
-                });
-            self.template_stores.push(stores);
-        }
-        self.key = key;
+        let machine = self.machine;
+        let template = self.templates.number(group, || {
+            let code = group.code.zip(machine);
+            code.map_or(Stores::Perhaps, |((opcode, set, digits), machine)| {
+                machine.stores(opcode, set, digits)
+            })
+        });
         let time = group.time.map_or(self.last_time, |time| time.ticks);
         if group.instruction.is_some() {
             self.out.first_time = self.out.first_time.or(group.time);

@@ -33,6 +33,8 @@ pub(crate) struct Packer {
     level: i32,
     /// Made when it is needed: that takes longer than a small trace.
     compressor: Option<Compressor<'static>>,
+    /// Room for what is compressed, which may be longer than its frame by much.
+    room: Vec<u8>,
 }
 
 impl Packer {
@@ -40,6 +42,7 @@ impl Packer {
         Self {
             level,
             compressor: None,
+            room: Vec::new(),
         }
     }
 
@@ -65,14 +68,18 @@ impl Packer {
             frame.extend_from_slice(content);
         } else {
             put(&mut frame, content.len() as u64);
-            let head = frame.len();
-            frame.resize(head + zstd::zstd_safe::compress_bound(content.len()), 0);
+            let mut room = std::mem::take(&mut self.room);
+            room.clear();
+            room.reserve(zstd::zstd_safe::compress_bound(content.len()));
             // The room is always enough; without memory for a compressor the frame stays empty, which is noticed.
-            let length = self
+            let packed = self
                 .compressor()
-                .and_then(|compressor| compressor.compress_to_buffer(content, &mut frame[head..]))
-                .unwrap_or(0);
-            frame.truncate(head + length);
+                .and_then(|compressor| compressor.compress_to_buffer(content, &mut room));
+            if packed.is_ok() {
+                frame.reserve_exact(room.len());
+                frame.extend_from_slice(&room);
+            }
+            self.room = room;
         }
         let sum = crc32fast::hash(&frame[4..]);
         frame[..4].copy_from_slice(&sum.to_le_bytes());

@@ -3,7 +3,7 @@
 use super::bytes::put;
 use super::effect::{Effect, OtherTime};
 use super::grouping::Current;
-use super::template::{Class, Template, TemplateInstruction, Variable};
+use super::template::{Class, Shape, TemplateInstruction, Variable};
 use crate::record::Time;
 use tracewire_arch::{InstructionSet, Opcode};
 
@@ -44,20 +44,13 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// What makes two groups the same template.
-    pub(crate) fn key(&self, key: &mut Vec<u8>) {
+    /// What makes two groups the same shape.
+    pub(crate) fn shape_key(&self, key: &mut Vec<u8>) {
         key.clear();
-        key.extend_from_slice(&self.skeleton);
-        key.push(0);
         let time = self.time.unwrap_or(Time::ZERO);
         key.extend([time.scale as u8, time.decimals, u8::from(self.id.is_some())]);
-        if let Some(instruction) = &self.instruction {
-            put(
-                key,
-                u64::from(instruction.line) << 1 | u64::from(instruction.taken),
-            );
-            put(key, u64::from(instruction.cpu));
-            put(key, instruction.address);
+        for number in [self.lines, self.apart, self.unparsed] {
+            put(key, u64::from(number));
         }
         put(key, self.variables.len() as u64);
         for variable in &self.variables {
@@ -68,11 +61,10 @@ impl Group {
         }
     }
 
-    /// The template of all groups with this key.
-    pub(crate) fn template(&self) -> Template {
+    /// The shape of all groups with this key.
+    pub(crate) fn shape(&self) -> Shape {
         let time = self.time.unwrap_or(Time::ZERO);
-        Template {
-            instruction: self.instruction,
+        Shape {
             has_id: self.id.is_some(),
             scale: time.scale,
             decimals: time.decimals,

@@ -11,12 +11,12 @@ pub(crate) mod encode;
 pub(crate) mod frame;
 pub(crate) mod group;
 pub(crate) mod grouping;
-pub(crate) mod keys;
 pub(crate) mod map;
 pub(crate) mod numbers;
 pub(crate) mod part;
 pub(crate) mod segment;
 pub(crate) mod template;
+pub(crate) mod templates;
 pub(crate) mod token;
 pub(crate) mod value;
 

@@ -9,7 +9,7 @@ use super::group::{Group, Groups};
 use super::grouping::{Grouping, Token};
 use super::template::{Class, MOST_IN_GROUP, mark};
 use super::token::{self, Letters};
-use crate::text::Format;
+use crate::text::{Format, gem5};
 use crate::value::{MAX_DIGITS, Value};
 
 impl<G: Groups> Grouping<'_, G> {
@@ -130,21 +130,25 @@ pub(super) fn rest_numbers(
         }
         // The cycle, and what is after the code.
         Format::Rvfi => {
-            let mut words = token::hex_runs(line, 0);
-            let (Some(_), Some(cycle), Some(_), Some(code)) =
-                (words.next(), words.next(), words.next(), words.next())
-            else {
+            // The time is the line's first number.
+            let time = match tokens.first() {
+                Some(token) if token.mark == mark::TIME => Some(token.end),
+                _ => token::hex_runs(line, 0).next().map(|time| time.end),
+            };
+            let cycle = time.and_then(|end| token::hex_runs(line, end).next());
+            let Some(cycle) = cycle else {
                 return;
             };
-            numbers_in(line, cycle, true, tokens, group);
+            let from = cycle.end;
+            put_numbers(line, std::iter::once(cycle), true, tokens, group);
             // Those of registers and memory are behind a sign; to look for others takes a tenth of the time of an index.
-            let signs = memchr::memchr2_iter(b'=', b':', &line[code.end..]);
-            let runs = signs.map(|sign| token::hex_run_at(line, code.end + sign + 1));
+            let signs = memchr::memchr2_iter(b'=', b':', &line[from..]);
+            let runs = signs.map(|sign| token::hex_run_at(line, from + sign + 1));
             put_numbers(line, runs, true, tokens, group);
         }
         // The results, after the class.
         Format::Gem5 => {
-            if let Some(from) = memchr::memmem::rfind(line, b" : ") {
+            if let Some(from) = gem5::separators(line).next_back() {
                 numbers_in(line, from..line.len(), true, tokens, group);
             }
         }

@@ -6,6 +6,7 @@
 
 use super::bytes::{Damaged, Reader, put, put_slice};
 use super::effect::Effect;
+use super::templates::Templates;
 use crate::record::Scale;
 
 /// Bytes of a skeleton that stand for something else. Lines that contain such bytes are kept apart.
@@ -92,23 +93,36 @@ pub(crate) struct Template {
     pub(crate) effects: Box<[Effect]>,
 }
 
-impl Template {
-    /// Whether any line has a time that is not its group's: then it has a row of differences.
-    pub(crate) fn has_other_times(&self) -> bool {
-        self.rows[Class::Text as usize] > 0
-            && self.effects.iter().any(|effect| effect.time.is_some())
-    }
+/// What templates of one shape share: all but the text and the instruction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    /// Whether the trace gives the instruction a number.
+    pub(crate) has_id: bool,
+    pub(crate) scale: Scale,
+    pub(crate) decimals: u8,
+    /// How many lines the group has.
+    pub(crate) lines: u32,
+    /// How many of them are kept apart, and how many of these could not be read.
+    pub(crate) apart: u32,
+    pub(crate) unparsed: u32,
+    pub(crate) variables: Box<[Variable]>,
+    /// How many variables each class has.
+    pub(crate) rows: [u16; 3],
+    pub(crate) effects: Box<[Effect]>,
+}
 
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let flags = u8::from(self.instruction.is_some())
-            | u8::from(self.instruction.is_some_and(|of| of.taken)) << 1
+impl Shape {
+    /// Appends a template of this shape.
+    pub(crate) fn put(&self, instruction: Option<&TemplateInstruction>, out: &mut Vec<u8>) {
+        let flags = u8::from(instruction.is_some())
+            | u8::from(instruction.is_some_and(|of| of.taken)) << 1
             | u8::from(self.apart > 0) << 2
             | u8::from(self.has_id) << 3;
         out.push(flags);
         out.push(self.scale as u8);
         out.push(self.decimals);
         put(out, u64::from(self.lines));
-        if let Some(instruction) = self.instruction {
+        if let Some(instruction) = instruction {
             put(out, u64::from(instruction.cpu));
             put(out, instruction.address);
             put(out, u64::from(instruction.line));
@@ -125,6 +139,14 @@ impl Template {
         for effect in &self.effects {
             effect.put(out);
         }
+    }
+}
+
+impl Template {
+    /// Whether any line has a time that is not its group's: then it has a row of differences.
+    pub(crate) fn has_other_times(&self) -> bool {
+        self.rows[Class::Text as usize] > 0
+            && self.effects.iter().any(|effect| effect.time.is_some())
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Damaged> {
@@ -204,7 +226,7 @@ pub(crate) fn scale(number: u8) -> Result<Scale, Damaged> {
 /// The templates of a segment: their number, then each after the length of its skeleton.
 pub(crate) fn put_templates(
     out: &mut Vec<u8>,
-    templates: &[(Template, u32)],
+    templates: &Templates,
     registers: &[Box<[u8]>],
 ) {
     put(out, registers.len() as u64);
@@ -212,9 +234,9 @@ pub(crate) fn put_templates(
         put_slice(out, name);
     }
     put(out, templates.len() as u64);
-    for (template, length) in templates {
-        put(out, u64::from(*length));
-        template.put(out);
+    for (instruction, shape, length) in templates.iter() {
+        put(out, u64::from(length));
+        shape.put(instruction, out);
     }
 }
 
@@ -226,13 +248,13 @@ mod tests {
 
     #[test]
     fn templates_come_back() {
-        let template = Template {
-            instruction: Some(TemplateInstruction {
-                cpu: 3,
-                address: 0xffff_8000_1234_5678,
-                taken: true,
-                line: 1,
-            }),
+        let instruction = TemplateInstruction {
+            cpu: 3,
+            address: 0xffff_8000_1234_5678,
+            taken: true,
+            line: 1,
+        };
+        let shape = Shape {
             has_id: true,
             scale: Scale::Clk,
             decimals: 2,
@@ -285,7 +307,19 @@ mod tests {
             .into(),
         };
         let mut out = Vec::new();
-        template.put(&mut out);
+        shape.put(Some(&instruction), &mut out);
+        let template = Template {
+            instruction: Some(instruction),
+            has_id: shape.has_id,
+            scale: shape.scale,
+            decimals: shape.decimals,
+            lines: shape.lines,
+            apart: shape.apart,
+            unparsed: shape.unparsed,
+            variables: shape.variables,
+            rows: shape.rows,
+            effects: shape.effects,
+        };
         let mut reader = Reader::new(&out);
         assert_eq!(Template::read(&mut reader), Ok(template));
         assert!(reader.is_empty());

@@ -81,7 +81,7 @@ pub(crate) fn build(
     let machine = plan.architecture.or(guessed).map(Machine::of);
     let encode = |chunk: Chunk| {
         let encoder = SegmentEncoder::new(order, machine, plan.level);
-        encode(&chunk, format, first_cpu, data_order, encoder)
+        encode(chunk, format, first_cpu, data_order, encoder)
     };
     let facts = Facts {
         key,
@@ -105,7 +105,8 @@ pub(crate) fn build(
 
     let workers = std::thread::available_parallelism().map_or(2, |count| count.get().min(12));
     std::thread::scope(|scope| {
-        let (send_chunk, chunks) = sync_channel::<(u64, Chunk)>(1);
+        // One is ready when it is asked for. More would be memory for nothing.
+        let (send_chunk, chunks) = sync_channel::<(u64, Chunk)>(0);
         let (send_segment, segments) = channel::<io::Result<(u64, Encoded)>>();
         let chunks = Mutex::new(chunks);
         let failed = send_segment.clone();
@@ -174,7 +175,7 @@ struct Encoded {
 }
 
 fn encode(
-    chunk: &Chunk,
+    chunk: Chunk,
     format: Format,
     first_cpu: u32,
     data_order: Option<DataOrder>,
@@ -187,13 +188,16 @@ fn encode(
     grouping.rest_of_line(first_line);
     read(format, &chunk.text, &piece, &mut grouping);
     grouping.finish(chunk.end);
+    let text = (chunk.end - chunk.start) as u64;
+    // The tables of text that does not repeat are as large as the text, which is not needed any more.
+    drop(chunk);
     let mut segment = encoder.finish();
     let run = run::encode(&mut segment.parts);
     segment.parts = Vec::new();
     Encoded {
         segment,
         run,
-        text: (chunk.end - chunk.start) as u64,
+        text,
     }
 }
 

@@ -12,11 +12,20 @@
 //! - `A=` is an access without its size: its first byte is given, unknown. Memory that the program may write is unavailable.
 //! - There is no code. The number after `system.cpu` is the cpu; the time counts ticks.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use super::cursor::Cursor;
 use super::riscv;
 use super::stamp::Stamp;
 use super::{Dialect, LineError, LineState};
 use crate::record::{AccessKind, CpuNumber, Event, EventKind, Instruction, Record, Scale, Time};
+
+// To prepare a search takes longer than to search a line.
+static NOT_TAKEN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"Predicated False"));
+static STORES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"IsStore"));
+static LOADS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"IsLoad"));
 
 /// The reader.
 #[derive(Clone, Copy)]
@@ -26,7 +35,7 @@ pub(super) struct Gem5;
 fn cpu_number(name: &[u8]) -> Option<CpuNumber> {
     let part = name
         .split(|byte| *byte == b'.')
-        .find(|part| memchr::memmem::find(part, b"cpu").is_some())?;
+        .find(|part| part.windows(3).any(|letters| letters == b"cpu"))?;
     let digits = part
         .iter()
         .rev()
@@ -37,6 +46,14 @@ fn cpu_number(name: &[u8]) -> Option<CpuNumber> {
         "" => Some(CpuNumber(0)),
         digits => digits.parse().ok().map(CpuNumber),
     }
+}
+
+/// The places of ` : ` in a text.
+pub(crate) fn separators(text: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
+    memchr::memchr_iter(b':', text).filter_map(|colon| {
+        let start = colon.checked_sub(1)?;
+        (text.get(start..colon + 2)? == b" : ").then_some(start)
+    })
 }
 
 /// A field of the end of a line, such as `A=0x7ffe40`.
@@ -107,7 +124,8 @@ impl Dialect for Gem5 {
             return Ok(());
         };
         let rest = head.rest();
-        let Some(colon) = memchr::memmem::find(rest, b" : ")
+        let Some(colon) = separators(rest)
+            .next()
             .or_else(|| rest.ends_with(b" :").then(|| rest.len() - 2))
         else {
             return Err(head.expected("` : ` and the disassembly"));
@@ -116,12 +134,7 @@ impl Dialect for Gem5 {
         let micro = micro_operation(symbol);
         let rest = rest.get(colon + 3..).unwrap_or_default();
         // The class is after the last colons; a disassembly may have some of its own.
-        let end = rest
-            .windows(3)
-            .enumerate()
-            .filter(|(_, window)| window == b" : ")
-            .map(|(at, _)| at)
-            .find(|at| is_class(&rest[at + 3..]));
+        let end = separators(rest).find(|at| is_class(&rest[at + 3..]));
         let (mut disassembly, results) = match end {
             Some(end) => (&rest[..end], &rest[end + 3..]),
             None => (rest, &rest[rest.len()..]),
@@ -143,7 +156,7 @@ impl Dialect for Gem5 {
         };
         if is_own {
             let instruction = Instruction {
-                taken: memchr::memmem::find(results, b"Predicated False").is_none(),
+                taken: NOT_TAKEN.find(results).is_none(),
                 disassembly,
                 ..stamp.instruction(address.value, address.count)
             };
@@ -156,8 +169,8 @@ impl Dialect for Gem5 {
         let kind = match class {
             _ if class.ends_with(b"MemRead") => Some(AccessKind::Read),
             _ if class.ends_with(b"MemWrite") => Some(AccessKind::Write),
-            _ if memchr::memmem::find(results, b"IsStore").is_some() => Some(AccessKind::Write),
-            _ if memchr::memmem::find(results, b"IsLoad").is_some() => Some(AccessKind::Read),
+            _ if STORES.find(results).is_some() => Some(AccessKind::Write),
+            _ if LOADS.find(results).is_some() => Some(AccessKind::Read),
             _ => None,
         };
         if let (Some(kind), Some(accessed)) = (kind, field(results, b"A=0x")) {

@@ -70,6 +70,25 @@ fn content(word: &[u8]) -> Option<Content<'_>> {
     })
 }
 
+/// Where the first word begins that says something of a register or of memory; the end where there is none.
+fn start_of_contents(text: &[u8]) -> usize {
+    let is_blank = |byte: &u8| super::cursor::is_blank(*byte);
+    let mut from = 0;
+    // Such a word has a sign in it, which few words of a disassembly have.
+    while let Some(sign) = memchr::memchr2(b'=', b':', &text[from..]) {
+        let sign = from + sign;
+        let before = text[from..sign].iter().rposition(is_blank);
+        let start = before.map_or(from, |blank| from + blank + 1);
+        let length = text[sign..].iter().position(is_blank);
+        let end = length.map_or(text.len(), |length| sign + length);
+        if content(&text[start..end]).is_some() {
+            return start;
+        }
+        from = end;
+    }
+    text.len()
+}
+
 /// The words of a text.
 fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| super::cursor::is_blank(*byte))
@@ -128,11 +147,7 @@ impl Dialect for Rvfi {
             _ => 4,
         };
         let text = cursor.rest_trimmed();
-        let is_content = |word: &&[u8]| content(word).is_some();
-        let length = words(text).find(is_content).map_or(text.len(), |first| {
-            first.as_ptr() as usize - text.as_ptr() as usize
-        });
-        let (disassembly, contents) = text.split_at(length);
+        let (disassembly, contents) = text.split_at(start_of_contents(text));
         state.time = Time::whole(ticks, scale);
         state.explicit = true;
         let state: &LineState = state;
