@@ -13,16 +13,16 @@ const RAW: u8 = 3;
 /// The same as an earlier row of the same group: the number of the row is added.
 const COPY: u8 = 4;
 
-/// Appends a row. `digits` says how many hex digits the values have at most, `earlier` are the group's rows before it.
-pub(crate) fn put_row(out: &mut Vec<u8>, row: &[u64], digits: u8, earlier: &[&[u64]]) {
-    let copied = earlier
-        .iter()
-        .rev()
-        .position(|other| *other == row)
-        .and_then(|back| u8::try_from(back).ok()?.checked_add(COPY));
+/// Appends a row. `digits` says how many hex digits the values have at most, `earlier` has the group's rows before it, which are as
+/// long.
+pub(crate) fn put_row(out: &mut Vec<u8>, row: &[u64], digits: u8, earlier: &[u64]) {
     let (Some(first), Some(last)) = (row.first(), row.last()) else {
         return;
     };
+    let copied = earlier
+        .rchunks_exact(row.len())
+        .position(|other| other == row)
+        .and_then(|back| u8::try_from(back).ok()?.checked_add(COPY));
     if first == last && row.iter().all(|value| value == first) {
         // A short number is shorter than looking elsewhere.
         if let Some(copied) = copied
@@ -250,8 +250,7 @@ mod tests {
             }
             let mut out = Vec::new();
             for at in 0..rows.len() {
-                let earlier: Vec<&[u64]> = rows[..at].iter().map(Vec::as_slice).collect();
-                put_row(&mut out, &rows[at], digits, &earlier);
+                put_row(&mut out, &rows[at], digits, &rows[..at].concat());
             }
             let mut reader = Reader::new(&out);
             let mut values = vec![7, 7, 7];

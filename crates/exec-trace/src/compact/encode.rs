@@ -141,7 +141,8 @@ impl SegmentEncoder {
         }
     }
 
-    pub(crate) fn finish(mut self) -> EncodedSegment {
+    /// Ends the segment, and begins the next one: its room is there already.
+    pub(crate) fn finish(&mut self) -> EncodedSegment {
         while !self.log.is_empty() {
             let count = if self.log.len() > BLOCK {
                 self.cut()
@@ -150,17 +151,21 @@ impl SegmentEncoder {
             };
             self.block(count);
         }
-        self.templates.close();
-        (self.values, self.apart, self.scratch) = Default::default();
         let mut raw = Vec::new();
-        let mut names: Vec<_> = self.registers.into_iter().collect();
+        let mut names: Vec<_> = std::mem::take(&mut self.registers).into_iter().collect();
         names.sort_by_key(|(_, number)| *number);
         self.out.registers = names.into_iter().map(|(name, _)| name).collect();
         put_templates(&mut raw, &self.templates, &self.out.registers);
         self.out.templates = self.packer.pack(&raw);
         drop(raw);
         self.out.skeletons = self.packer.pack(self.templates.skeletons());
-        self.out
+        let next = Self::new(self.order, self.machine, self.packer.level());
+        let done = std::mem::replace(self, next);
+        self.packer = done.packer;
+        self.scratch = done.scratch;
+        self.templates = done.templates;
+        self.templates.clear();
+        done.out
     }
 
     /// Where the log can be cut best, at or before [`BLOCK`] groups: where nothing after belongs to an instruction
@@ -312,10 +317,8 @@ impl SegmentEncoder {
                         let logged = &log[*group as usize];
                         self.values[logged.values as usize + place]
                     }));
-                    let mut all = rows.chunks_exact(groups.len());
-                    let row = all.next_back().unwrap_or_default();
-                    let earlier: Vec<&[u64]> = all.collect();
-                    put_row(raw, row, variable.digits, &earlier);
+                    let (earlier, row) = rows.split_at(rows.len() - groups.len());
+                    put_row(raw, row, variable.digits, earlier);
                 }
             }
             if class == Class::Text {

@@ -46,6 +46,10 @@ impl Packer {
         }
     }
 
+    pub(crate) const fn level(&self) -> i32 {
+        self.level
+    }
+
     fn compressor(&mut self) -> io::Result<&mut Compressor<'static>> {
         if self.compressor.is_none() {
             let mut compressor = Compressor::new(self.level)?;

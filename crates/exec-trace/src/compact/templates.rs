@@ -143,10 +143,13 @@ impl Templates {
         self.rows[number as usize].stores
     }
 
-    /// Nothing is looked up any more: forgets what only that needs.
-    pub(crate) fn close(&mut self) {
-        self.by_hash = HashMap::default();
-        self.by_key = Map::default();
+    /// Forgets all, and keeps the room.
+    pub(crate) fn clear(&mut self) {
+        self.shapes.clear();
+        self.by_key.clear();
+        self.skeletons.clear();
+        self.rows.clear();
+        self.by_hash.clear();
     }
 
     /// The skeletons, one after the other.
@@ -204,7 +207,6 @@ mod tests {
             }
         }
         assert_eq!(templates.len(), numbers.len());
-        templates.close();
         let lengths: usize = templates.iter().map(|(_, _, length)| length as usize).sum();
         assert_eq!(lengths, templates.skeletons().len());
     }

@@ -21,8 +21,12 @@ pub(crate) enum Letters {
 
 impl Letters {
     pub(crate) fn of(digits: &[u8]) -> Self {
-        let lower = digits.iter().any(u8::is_ascii_lowercase);
-        let upper = digits.iter().any(u8::is_ascii_uppercase);
+        let (lower, upper) = digits.iter().fold((false, false), |(lower, upper), byte| {
+            (
+                lower | byte.is_ascii_lowercase(),
+                upper | byte.is_ascii_uppercase(),
+            )
+        });
         match (lower, upper) {
             (false, false) => Self::None,
             (true, false) => Self::Lower,

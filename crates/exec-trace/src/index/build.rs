@@ -1,7 +1,7 @@
 //! The way from text to a file: chunks are read one after the other, encoded side by side, and written in order.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
@@ -52,7 +52,7 @@ pub(crate) enum BuildError {
 
 /// Makes a file of a trace's text.
 pub(crate) fn build(
-    input: impl Read + Send,
+    input: impl io::Read + Send,
     target: Target,
     scratch: Scratch,
     plan: &Plan<'_>,
@@ -79,8 +79,8 @@ pub(crate) fn build(
     };
     let data_order = plan.data_order.or(settled.data_order);
     let machine = plan.architecture.or(guessed).map(Machine::of);
-    let encode = |chunk: Chunk| {
-        let encoder = SegmentEncoder::new(order, machine, plan.level);
+    let encoder = || SegmentEncoder::new(order, machine, plan.level);
+    let encode = |chunk: &Chunk, encoder: &mut SegmentEncoder| {
         encode(chunk, format, first_cpu, data_order, encoder)
     };
     let facts = Facts {
@@ -95,8 +95,10 @@ pub(crate) fn build(
     let mut writer = Collector::new(StoreWriter::new(target)?, Runs::new(scratch), facts);
     if cutter.is_last() {
         // Threads would take longer to come than the text to be read.
-        if let Some(chunk) = cutter.next(format)? {
-            writer.segment(&encode(chunk))?;
+        if let Some(chunk) = cutter.next(format, Vec::new())? {
+            let mut encoder = encoder();
+            let read = encode(&chunk, &mut encoder);
+            writer.segment(&read.finish(&mut encoder))?;
             (plan.progress)(writer.facts.text);
         }
         writer.facts.cut = (plan.cut)().unwrap_or_default();
@@ -108,12 +110,14 @@ pub(crate) fn build(
         // One is ready when it is asked for. More would be memory for nothing.
         let (send_chunk, chunks) = sync_channel::<(u64, Chunk)>(0);
         let (send_segment, segments) = channel::<io::Result<(u64, Encoded)>>();
+        // The room of chunks that are done, for those to come.
+        let (send_room, rooms) = channel::<Vec<u8>>();
         let chunks = Mutex::new(chunks);
         let failed = send_segment.clone();
         scope.spawn(move || {
             let mut number = 0;
             loop {
-                match cutter.next(format) {
+                match cutter.next(format, rooms.try_recv().unwrap_or_default()) {
                     Ok(Some(chunk)) => {
                         if send_chunk.send((number, chunk)).is_err() {
                             return;
@@ -132,21 +136,26 @@ pub(crate) fn build(
         let chunks = std::sync::Arc::new(chunks);
         for _ in 0..workers {
             let chunks = std::sync::Arc::clone(&chunks);
-            let send_segment = send_segment.clone();
+            let (send_segment, send_room) = (send_segment.clone(), send_room.clone());
             let encode = &encode;
+            let mut encoder = encoder();
             scope.spawn(move || {
                 loop {
                     let next = chunks.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((number, chunk)) = next else {
                         return;
                     };
-                    if send_segment.send(Ok((number, encode(chunk)))).is_err() {
+                    let read = encode(&chunk, &mut encoder);
+                    // The tables of text that does not repeat are as large as the text, which is not needed any more. All may have
+                    // been read meanwhile.
+                    drop(send_room.send(chunk.text));
+                    if send_segment.send(Ok((number, read.finish(&mut encoder)))).is_err() {
                         return;
                     }
                 }
             });
         }
-        drop((send_segment, chunks));
+        drop((send_segment, send_room, chunks));
         writer.collect(&segments, plan.progress)?;
         writer.facts.cut = (plan.cut)().unwrap_or_default();
         Ok(writer.finish()?)
@@ -174,30 +183,42 @@ struct Encoded {
     text: u64,
 }
 
+/// A chunk that was read into an encoder.
+struct ChunkRead {
+    text: u64,
+}
+
+/// Reads a chunk into an encoder.
 fn encode(
-    chunk: Chunk,
+    chunk: &Chunk,
     format: Format,
     first_cpu: u32,
     data_order: Option<DataOrder>,
-    mut encoder: SegmentEncoder,
-) -> Encoded {
+    encoder: &mut SegmentEncoder,
+) -> ChunkRead {
     let first_line = chunk.first_line();
     let piece = format.piece_at(&chunk.text, first_line, chunk.end);
-    let mut grouping = Grouping::new(&chunk.text, chunk.start, format, first_cpu, &mut encoder);
+    let mut grouping = Grouping::new(&chunk.text, chunk.start, format, first_cpu, encoder);
     grouping.settle_data_order(data_order);
     grouping.rest_of_line(first_line);
     read(format, &chunk.text, &piece, &mut grouping);
     grouping.finish(chunk.end);
-    let text = (chunk.end - chunk.start) as u64;
-    // The tables of text that does not repeat are as large as the text, which is not needed any more.
-    drop(chunk);
-    let mut segment = encoder.finish();
-    let run = run::encode(&mut segment.parts);
-    segment.parts = Vec::new();
-    Encoded {
-        segment,
-        run,
-        text,
+    ChunkRead {
+        text: (chunk.end - chunk.start) as u64,
+    }
+}
+
+impl ChunkRead {
+    /// Ends the encoder's segment.
+    fn finish(self, encoder: &mut SegmentEncoder) -> Encoded {
+        let mut segment = encoder.finish();
+        let run = run::encode(&mut segment.parts);
+        segment.parts = Vec::new();
+        Encoded {
+            segment,
+            run,
+            text: self.text,
+        }
     }
 }
 

@@ -84,8 +84,8 @@ impl<R: Read> Cutter<R> {
         self.is_at_end && self.text.len() - self.start <= self.size + WINDOW
     }
 
-    /// The next chunk; none at the end.
-    pub(crate) fn next(&mut self, format: Format) -> io::Result<Option<Chunk>> {
+    /// The next chunk; none at the end. `room` is what the text after it is put into, in place of what it has.
+    pub(crate) fn next(&mut self, format: Format, room: Vec<u8>) -> io::Result<Option<Chunk>> {
         self.fill()?;
         if self.start == self.text.len() {
             return Ok(None);
@@ -106,7 +106,8 @@ impl<R: Read> Cutter<R> {
                         .map_or(context_end - context, |at| at + 1)
             }
         };
-        let mut next = Vec::new();
+        let mut next = room;
+        next.clear();
         if end < self.text.len() || !self.is_at_end {
             next.reserve_exact(CONTEXT + self.size + 2 * WINDOW);
         }
@@ -217,7 +218,7 @@ mod tests {
         let mut cutter = Cutter::new(text.as_bytes(), 100_000);
         let mut all = Vec::new();
         let mut count = 0;
-        while let Some(chunk) = cutter.next(Format::Qemu4v).unwrap() {
+        while let Some(chunk) = cutter.next(Format::Qemu4v, Vec::new()).unwrap() {
             let own = &chunk.text[chunk.start..chunk.end];
             assert!(own.ends_with(b"\n"));
             let first = String::from_utf8_lossy(own);
