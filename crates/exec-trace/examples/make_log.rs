@@ -38,7 +38,9 @@ const fn header(format: Format) -> &'static str {
     match format {
         Format::Nios2V2 => "version 2\nnumThreads 1\n",
         Format::Nios2V3 => "version 3\nnumThreads 1\n",
-        Format::Rvfi => "Time\tCycle\tPC\tInsn\tDecoded instruction\tRegister and memory contents\n",
+        Format::Rvfi => {
+            "Time\tCycle\tPC\tInsn\tDecoded instruction\tRegister and memory contents\n"
+        }
         Format::ControlFlow => "# transcript of a control flow trace\n",
         _ => "",
     }
@@ -249,9 +251,20 @@ fn write_step(out: &mut Vec<u8>, format: Format, step: &Step<'_>) -> std::io::Re
     let (seconds, nanoseconds) = (2275 + number / 1_000_000_000, number % 1_000_000_000);
     match format {
         Format::Qemu4v | Format::Tarmac => {
-            let head = if format == Format::Tarmac { "cpu0 IT" } else { "0 IT" };
-            writeln!(out, "{number} clk {head} ({number}) {pc:08x} {code:08x} A svc : {text}")?;
-            let cpu = if format == Format::Tarmac { "cpu0 " } else { "" };
+            let head = if format == Format::Tarmac {
+                "cpu0 IT"
+            } else {
+                "0 IT"
+            };
+            writeln!(
+                out,
+                "{number} clk {head} ({number}) {pc:08x} {code:08x} A svc : {text}"
+            )?;
+            let cpu = if format == Format::Tarmac {
+                "cpu0 "
+            } else {
+                ""
+            };
             if let Some((is_write, address, data)) = step.access {
                 let kind = if is_write { "MW4" } else { "MR4" };
                 writeln!(out, "{number} clk {cpu}{kind} {address:08x} {data:08x}")?;
@@ -263,7 +276,10 @@ fn write_step(out: &mut Vec<u8>, format: Format, step: &Step<'_>) -> std::io::Re
         }
         Format::Microtesk => {
             let number = number - 1;
-            writeln!(out, "{number} clk 0 IT ({number}) {pc:016x} {code:08x} A svc_ns : {text}")?;
+            writeln!(
+                out,
+                "{number} clk 0 IT ({number}) {pc:016x} {code:08x} A svc_ns : {text}"
+            )?;
             if let Some((is_write, address, data)) = step.access {
                 let kind = if is_write { "MW4" } else { "MR4" };
                 writeln!(out, "{number} clk {kind} {address:016x} {data:08x}")?;
@@ -293,9 +309,15 @@ fn write_step(out: &mut Vec<u8>, format: Format, step: &Step<'_>) -> std::io::Re
         }
         Format::QemuLog => {
             if !step.is_known {
-                writeln!(out, "----------------\nIN: f{function}\n0x{pc:08x}:  {code:08x}  {text}\n")?;
+                writeln!(
+                    out,
+                    "----------------\nIN: f{function}\n0x{pc:08x}:  {code:08x}  {text}\n"
+                )?;
             }
-            writeln!(out, "Trace 0: 0x7f10{pc:08x} [00000400/{pc:016x}/00000520/ff020201] f{function}")?;
+            writeln!(
+                out,
+                "Trace 0: 0x7f10{pc:08x} [00000400/{pc:016x}/00000520/ff020201] f{function}"
+            )?;
             for (register, value) in step.registers.iter().take(15).enumerate() {
                 let end = if register % 4 == 3 { '\n' } else { ' ' };
                 write!(out, "R{register:02}={value:08x}{end}")?;
@@ -303,7 +325,10 @@ fn write_step(out: &mut Vec<u8>, format: Format, step: &Step<'_>) -> std::io::Re
             writeln!(out, "R15={pc:08x}\nPSR=400001d3 -Z-- A svc32")
         }
         Format::Execlog => {
-            write!(out, "0, 0x{pc:x}, 0x{code:x}, \"{code:08x}          {text}\"")?;
+            write!(
+                out,
+                "0, 0x{pc:x}, 0x{code:x}, \"{code:08x}          {text}\""
+            )?;
             if let Some((is_write, address, _)) = step.access {
                 let kind = if is_write { "store" } else { "load" };
                 write!(out, ", {kind}, 0x{address:08x}")?;
@@ -328,28 +353,46 @@ fn write_step(out: &mut Vec<u8>, format: Format, step: &Step<'_>) -> std::io::Re
         }
         Format::Gem5 => {
             let tick = number * 500;
-            write!(out, "{tick}: system.cpu: A0 T0 : 0x{pc:x} @f{function}+{offset}    :   {text:<26} : ")?;
+            write!(
+                out,
+                "{tick}: system.cpu: A0 T0 : 0x{pc:x} @f{function}+{offset}    :   {text:<26} : "
+            )?;
             let of_write = step.write.map_or(0, |(_, value)| value);
             match step.access {
                 Some((true, address, data)) => {
-                    writeln!(out, "MemWrite :  D=0x{data:016x} A=0x{address:x}  flags=(IsInteger|IsStore)")
+                    writeln!(
+                        out,
+                        "MemWrite :  D=0x{data:016x} A=0x{address:x}  flags=(IsInteger|IsStore)"
+                    )
                 }
                 Some((false, address, data)) => {
-                    writeln!(out, "MemRead :  D=0x{data:016x} A=0x{address:x}  flags=(IsInteger|IsLoad)")
+                    writeln!(
+                        out,
+                        "MemRead :  D=0x{data:016x} A=0x{address:x}  flags=(IsInteger|IsLoad)"
+                    )
                 }
                 None => writeln!(out, "IntAlu :  D=0x{of_write:016x}  flags=(IsInteger)"),
             }
         }
         Format::Rvfi => {
             let time = number * 2;
-            write!(out, "{time:>15}\t{number:>10}\t{pc:08x}\t{code:08x}\t{text}\t")?;
+            write!(
+                out,
+                "{time:>15}\t{number:>10}\t{pc:08x}\t{code:08x}\t{text}\t"
+            )?;
             let stored = step.stored;
             match (step.access, step.write) {
                 (Some((true, address, data)), _) => {
-                    write!(out, "x{stored}:0x{data:08x} PA:0x{address:08x} store:0x{data:08x}")?;
+                    write!(
+                        out,
+                        "x{stored}:0x{data:08x} PA:0x{address:08x} store:0x{data:08x}"
+                    )?;
                 }
                 (Some((false, address, data)), _) => {
-                    write!(out, "x{stored}=0x{data:08x} PA:0x{address:08x} load:0x{data:08x}")?;
+                    write!(
+                        out,
+                        "x{stored}=0x{data:08x} PA:0x{address:08x} load:0x{data:08x}"
+                    )?;
                 }
                 (None, Some((register, value))) => {
                     let before = step.registers[usize::from(register)];
@@ -384,6 +427,9 @@ fn write_step(out: &mut Vec<u8>, format: Format, step: &Step<'_>) -> std::io::Re
             }
             writeln!(out)
         }
-        _ => writeln!(out, "{number} clk 0 IT ({number}) {pc:016x} {code:08x} - - : "),
+        _ => writeln!(
+            out,
+            "{number} clk 0 IT ({number}) {pc:016x} {code:08x} - - : "
+        ),
     }
 }

@@ -19,6 +19,9 @@ use tracewire_arch::{Machine, Stores};
 /// How much text a block may have.
 const MOST_TEXT: u64 = 4 << 20;
 
+/// How many bytes of skeletons are those of text that does not repeat.
+const MANY_SKELETONS: usize = 2 << 20;
+
 /// A group that is not in a block yet.
 #[derive(Clone, Copy)]
 struct Logged {
@@ -158,7 +161,12 @@ impl SegmentEncoder {
         put_templates(&mut raw, &self.templates, &self.out.registers);
         self.out.templates = self.packer.pack(&raw);
         drop(raw);
-        self.out.skeletons = self.packer.pack(self.templates.skeletons());
+        let skeletons = self.templates.skeletons();
+        // Much of it is text that does not repeat: to try hard takes time and gains nothing.
+        self.out.skeletons = match skeletons.len() {
+            0..MANY_SKELETONS => self.packer.pack(skeletons),
+            _ => Packer::new(1).pack(skeletons),
+        };
         let next = Self::new(self.order, self.machine, self.packer.level());
         let done = std::mem::replace(self, next);
         self.packer = done.packer;
@@ -195,10 +203,7 @@ impl SegmentEncoder {
         for at in (least..self.log.len()).rev() {
             let (before, latest) = counts[at - least];
             earliest = earliest.min(reaches[at - least]);
-            let starts = self
-                .templates
-                .instruction(self.log[at].template)
-                .is_some();
+            let starts = self.templates.instruction(self.log[at].template).is_some();
             if at <= most && starts && earliest > before && latest <= before {
                 best = Some(at);
                 break;

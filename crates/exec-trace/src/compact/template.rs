@@ -224,11 +224,7 @@ pub(crate) fn scale(number: u8) -> Result<Scale, Damaged> {
 }
 
 /// The templates of a segment: their number, then each after the length of its skeleton.
-pub(crate) fn put_templates(
-    out: &mut Vec<u8>,
-    templates: &Templates,
-    registers: &[Box<[u8]>],
-) {
+pub(crate) fn put_templates(out: &mut Vec<u8>, templates: &Templates, registers: &[Box<[u8]>]) {
     put(out, registers.len() as u64);
     for name in registers {
         put_slice(out, name);

@@ -2,39 +2,17 @@
 //!
 //! Text that does not repeat has nearly as many templates as groups. So what a template needs is small and has no allocation of its
 //! own: its skeleton is in one row of bytes with all others, and what it shares with many is in a [`Shape`]. What is looked up is a
-//! hash of 8 bytes: a table that grows does not go over the skeletons again.
+//! number of 4 bytes: the table stays in the processor's cache, and one that grows does not go over the skeletons again.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::group::Group;
 use super::map::{Map, Mixer};
 use super::template::{Shape, TemplateInstruction};
 use tracewire_arch::Stores;
-
-/// A hash that is hashed already.
-#[derive(Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn write(&mut self, bytes: &[u8]) {
-        debug_assert!(bytes.is_empty(), "only a number is hashed");
-    }
-
-    #[inline]
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// The end of a row of templates of one hash.
-const NONE: u32 = u32::MAX;
 
 /// A template without its text.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +21,8 @@ struct Row {
     shape: u32,
     /// Where its skeleton ends.
     end: u32,
-    /// The template before it that has its hash.
-    earlier: u32,
+    /// Of its skeleton, its shape and its instruction.
+    hash: u64,
     /// Whether its instruction writes memory.
     stores: Stores,
 }
@@ -58,8 +36,8 @@ pub(crate) struct Templates {
     key: Vec<u8>,
     skeletons: Vec<u8>,
     rows: Vec<Row>,
-    /// The latest template of each hash.
-    by_hash: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
+    /// The numbers of all.
+    numbers: HashTable<u32>,
 }
 
 impl Templates {
@@ -74,35 +52,27 @@ impl Templates {
             mixer.write_u64(instruction.address);
             mixer.write_u64(u64::from(instruction.cpu) << 32 | u64::from(instruction.line));
         }
-        let new = self.rows.len() as u32;
-        let mut earlier = NONE;
-        match self.by_hash.entry(mixer.finish()) {
-            Entry::Vacant(entry) => {
-                entry.insert(new);
-            }
-            Entry::Occupied(mut entry) => {
-                let mut at = *entry.get();
-                earlier = at;
-                while at != NONE {
-                    let row = &self.rows[at as usize];
-                    let start = at.checked_sub(1).map_or(0, |at| self.rows[at as usize].end);
-                    if row.shape == shape
-                        && row.instruction == group.instruction
-                        && self.skeletons[start as usize..row.end as usize] == group.skeleton
-                    {
-                        return at;
-                    }
-                    at = row.earlier;
-                }
-                entry.insert(new);
-            }
-        }
+        let hash = mixer.finish();
+        let (rows, skeletons) = (&self.rows, &self.skeletons);
+        let is_this = |number: &u32| {
+            let row = &rows[*number as usize];
+            let start = number.checked_sub(1).map_or(0, |at| rows[at as usize].end);
+            row.hash == hash
+                && row.shape == shape
+                && row.instruction == group.instruction
+                && skeletons[start as usize..row.end as usize] == group.skeleton
+        };
+        let new = rows.len() as u32;
+        match (self.numbers).entry(hash, is_this, |number| rows[*number as usize].hash) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(entry) => entry.insert(new),
+        };
         self.skeletons.extend_from_slice(&group.skeleton);
         self.rows.push(Row {
             instruction: group.instruction,
             shape,
             end: self.skeletons.len() as u32,
-            earlier,
+            hash,
             stores: stores(),
         });
         new
@@ -149,7 +119,7 @@ impl Templates {
         self.by_key.clear();
         self.skeletons.clear();
         self.rows.clear();
-        self.by_hash.clear();
+        self.numbers.clear();
     }
 
     /// The skeletons, one after the other.
@@ -173,6 +143,8 @@ impl Templates {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]

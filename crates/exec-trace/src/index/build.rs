@@ -149,7 +149,10 @@ pub(crate) fn build(
                     // The tables of text that does not repeat are as large as the text, which is not needed any more. All may have
                     // been read meanwhile.
                     drop(send_room.send(chunk.text));
-                    if send_segment.send(Ok((number, read.finish(&mut encoder)))).is_err() {
+                    if send_segment
+                        .send(Ok((number, read.finish(&mut encoder))))
+                        .is_err()
+                    {
                         return;
                     }
                 }

@@ -25,7 +25,8 @@
 //!
 //! # Memory that making it takes
 //!
-//! Text is read in chunks of 16 MiB ([`cut`]), of which two more are there than processors; encoded segments are
+//! Text is read in chunks of 16 MiB ([`cut`]), of which two more are there than processors, and the room of one that was read;
+//! encoded segments are
 //! written as they come. Runs are read back in buffers of 64 MiB in all. What grows with the trace are the tables: 80
 //! bytes for 4096 instructions, 24 for 128 accesses.
 
@@ -47,7 +48,7 @@ pub(crate) use bytes::Bytes;
 pub(crate) use cut::CHUNK;
 pub(crate) use key::Key;
 pub(crate) use merge::read_contradictions;
-pub(crate) use page::{Entry, Follower, Item, State as PageState};
+pub(crate) use page::{Entry, Follower, Item, State as PageState, byte_bits};
 pub(crate) use run::Scratch;
 pub(crate) use store::{Store, Unusable};
 pub(crate) use write::{MAGIC, Table, Target, VERSION};
