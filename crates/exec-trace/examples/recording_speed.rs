@@ -1,5 +1,6 @@
 //! How fast a recording answers: `cargo run --release -p tracewire-exec-trace --example recording_speed -- FILE WHAT`.
 //!
+//! - `lines`: counts the lines of the text, in place of opening it: no reader can be faster;
 //! - `open`: nothing but that it is opened, which indexes it where there is no index;
 //! - `warm`: registers and memory at random instants, one after the other;
 //! - `cold SEED`: one register and one piece of memory, in a process that has just begun;
@@ -10,8 +11,9 @@
 //! A line for each figure: its name, and the number.
 
 use std::error::Error;
+use std::fs::File;
 use std::hint::black_box;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
@@ -27,6 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [path, what, rest @ ..] = arguments.as_slice() else {
         return Err("expected: FILE WHAT".into());
     };
+    if what == "lines" {
+        return lines(Path::new(path));
+    }
     let start = Instant::now();
     let recording = Recording::open(Path::new(path), &OpenOptions::default())?;
     println!("opened_s {:.6}", start.elapsed().as_secs_f64());
@@ -50,6 +55,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => Err("expected open, warm, cold, scan, values or text".into()),
     }
+}
+
+fn lines(path: &Path) -> Result<(), Box<dyn Error>> {
+    let mut file = File::open(path)?;
+    let mut piece = vec![0; 1 << 20];
+    let mut lines = 0;
+    loop {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            break;
+        }
+        lines += memchr::memchr_iter(b'\n', &piece[..length]).count();
+    }
+    println!("lines {lines}");
+    Ok(())
 }
 
 /// Random instants, registers and addresses that the trace has.

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use tracewire_tracefile::TraceFile;
-use twox_hash::XxHash64;
 
 use crate::check::describe;
 use crate::error::DatasetError;
+use crate::execution::RunTables;
 use crate::parquet_file::{
     BATCH_KEY, RUNS_KEY, TABLE_KEY, TABLES_KEY, TableFile, rows_of, with_run,
 };
-use crate::run::{Run, start_ns};
+use crate::run::start_ns;
 use crate::table::{RUNS, Table};
 
 /// The beginning of the name of a batch of several runs. No run has such a name.
@@ -155,17 +155,20 @@ pub(crate) fn remove(path: &Path) -> Result<(), DatasetError> {
     }
 }
 
-/// Writes a run into a dataset. A run that is there already is replaced at once; one in a compacted batch is left as it is.
+/// Writes a run, or an execution, into a dataset. A run that is there already is replaced at once; one in a compacted batch is left as it is.
 ///
 /// # Errors
 /// When a file cannot be written, or another run has the name.
-pub fn add(directory: &Path, run: &Run<'_>, options: &AddOptions) -> Result<Added, DatasetError> {
-    let hash = XxHash64::oneshot(0, run.file().as_bytes());
-    let source = format!("{hash:016x}");
+pub fn add(
+    directory: &Path,
+    run: &impl RunTables,
+    options: &AddOptions,
+) -> Result<Added, DatasetError> {
+    let source = format!("{:016x}", run.source_hash()?);
     let name = match &options.run {
         Some(name) => name.clone(),
         None => {
-            let path = run.file().path().and_then(Path::file_stem);
+            let path = run.source_path().and_then(Path::file_stem);
             let stem = path.map_or_else(|| "run".into(), |stem| stem.to_string_lossy());
             format!("{}-{source}", path_part(&stem))
         }
@@ -185,7 +188,7 @@ pub fn add(directory: &Path, run: &Run<'_>, options: &AddOptions) -> Result<Adde
     let place = Place {
         batch: name.clone(),
         host,
-        day: day_of(run.file()),
+        day: run.day(),
     };
     if let Some((batch, known)) = known_run(directory, &name)? {
         let path = directory.join(directory_of(&batch));
@@ -222,21 +225,18 @@ pub fn add(directory: &Path, run: &Run<'_>, options: &AddOptions) -> Result<Adde
         rows_of(&name, batch, &with_run(&table.schema)).map_err(DatasetError::arrow(&table.name))
     };
     let mut files: BTreeMap<&str, TableFile> = BTreeMap::new();
-    for table in run.tables().iter().filter(|table| table.name != RUNS) {
+    for table in run.run_tables().iter().filter(|table| table.name != RUNS) {
         files.insert(&table.name, create(table, &[])?);
     }
     let mut of_runs = None;
-    run.read(
-        |_| true,
-        |table, batch| {
-            let batch = with_name(table, &batch)?;
-            match files.get_mut(table.name.as_str()) {
-                Some(file) => file.write(&batch)?,
-                None => of_runs = Some((table.clone(), batch)),
-            }
-            Ok::<(), DatasetError>(())
-        },
-    )?;
+    run.read_tables(&mut |table, batch| {
+        let batch = with_name(table, &batch)?;
+        match files.get_mut(table.name.as_str()) {
+            Some(file) => file.write(&batch)?,
+            None => of_runs = Some((table.clone(), batch)),
+        }
+        Ok(())
+    })?;
     let mut rows = BTreeMap::new();
     let mut bytes = 0;
     for (table, file) in files {

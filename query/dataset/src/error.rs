@@ -21,6 +21,33 @@ pub enum DatasetError {
         /// The problem.
         message: String,
     },
+    /// A file is no execution trace, or one that cannot be read.
+    #[error("{}", path.display())]
+    Execution {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: Box<tracewire_exec_trace::recording::OpenError>,
+    },
+    /// The file of an execution trace is damaged.
+    #[error(transparent)]
+    Recording(#[from] tracewire_exec_trace::recording::ReadError),
+    /// A file of an execution's program cannot be used.
+    #[error("{}", path.display())]
+    Program {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: Box<tracewire_debuginfo::SymbolError>,
+    },
+    /// A table that is as long as all memory at all times.
+    #[error(
+        "memory_values needs the places that are meant, at most {most}: where address = … and size = …, a size of 1 to 8"
+    )]
+    Places {
+        /// How many places may be asked for.
+        most: usize,
+    },
     /// A Parquet file cannot be written.
     #[error("{}", path.display())]
     Parquet {

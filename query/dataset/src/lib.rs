@@ -40,6 +40,7 @@ mod column;
 mod compact;
 mod directory;
 mod error;
+mod execution;
 mod layout;
 mod narrow;
 mod parquet_file;
@@ -52,6 +53,9 @@ pub use check::{Finding, ListedFile, Listing, Severity, check, list};
 pub use compact::{COMPACT_TO, Compacted, compact};
 pub use directory::{AddOptions, Added, add, day_of};
 pub use error::DatasetError;
+pub use execution::{
+    Addresses, Execution, Piece, Reader, RunTables, Selection, execution_table_names, is_execution,
+};
 pub use layout::Layout;
 pub use parquet_file::SCHEMA_VERSION;
 pub use prune::{LEFT_AFTER, PruneOptions, Pruned, prune};

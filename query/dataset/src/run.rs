@@ -1,6 +1,7 @@
 //! A trace file as tables.
 
 use std::num::NonZero;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -8,8 +9,11 @@ use arrow::array::RecordBatch;
 use tracewire_model::FrameNumber;
 use tracewire_tracefile::TraceFile;
 use tracewire_views::{Program, Viewer};
+use twox_hash::XxHash64;
 
+use crate::directory::day_of;
 use crate::error::DatasetError;
+use crate::execution::RunTables;
 use crate::layout::{Layout, Places};
 use crate::narrow::nanoseconds;
 use crate::rows::{Needs, Row, RowMaker, Values, rows_of_run, time_ns};
@@ -211,6 +215,31 @@ impl Pieces<'_, '_> {
             }
         }
         Ok(made)
+    }
+}
+
+impl RunTables for Run<'_> {
+    fn source_hash(&self) -> Result<u64, DatasetError> {
+        Ok(XxHash64::oneshot(0, self.file.as_bytes()))
+    }
+
+    fn source_path(&self) -> Option<&Path> {
+        self.file.path()
+    }
+
+    fn day(&self) -> String {
+        day_of(self.file)
+    }
+
+    fn run_tables(&self) -> &[Table] {
+        self.tables()
+    }
+
+    fn read_tables(
+        &self,
+        take: &mut dyn FnMut(&Table, RecordBatch) -> Result<(), DatasetError>,
+    ) -> Result<(), DatasetError> {
+        self.read(|_| true, take)
     }
 }
 

@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::column::list_of;
+use crate::execution::MEMORY_WRITES;
 
 /// A table of a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,7 +47,8 @@ impl Table {
         let schema = Schema::new(fields);
         let time = schema
             .index_of("time_ns")
-            .or_else(|_| schema.index_of("start_ns"));
+            .or_else(|_| schema.index_of("start_ns"))
+            .or_else(|_| sorted_column_of_execution(name, &schema));
         Self {
             name: name.to_owned(),
             sorted_by: time.ok().filter(|_| name != RUNS),
@@ -164,6 +166,17 @@ impl Table {
                 ("depth", NUMBER),
             ],
         )
+    }
+}
+
+/// The column that rows of an execution's table are sorted by.
+fn sorted_column_of_execution(
+    name: &str,
+    schema: &Schema,
+) -> Result<usize, arrow::error::ArrowError> {
+    match name {
+        MEMORY_WRITES => schema.index_of("address"),
+        _ => schema.index_of("instruction"),
     }
 }
 

@@ -8,7 +8,8 @@ use clap::{Args, Subcommand, ValueHint};
 use std::time::Duration;
 
 use tracewire_dataset::{
-    AddOptions, COMPACT_TO, PruneOptions, Run, Severity, add, check, compact, prune,
+    AddOptions, COMPACT_TO, Execution, PruneOptions, Run, Severity, add, check, compact,
+    is_execution, prune,
 };
 
 use crate::Answer;
@@ -41,7 +42,7 @@ pub enum Command {
 
 #[derive(Args, Debug)]
 pub struct AddArguments {
-    /// Trace files, and the directory of the dataset at the end
+    /// Trace files and execution traces, and the directory of the dataset at the end
     #[arg(value_name = "RUN… DIR", num_args = 2.., required = true, value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
     /// Name the run, where there is one; by default it has the name of its file and a hash of the content
@@ -127,6 +128,19 @@ fn add_runs(arguments: &AddArguments) -> anyhow::Result<Answer> {
     };
     let mut out = std::io::stdout().lock();
     for path in runs {
+        if is_execution(path) {
+            let execution = Execution::open(path, &arguments.program.elf)?;
+            let added = add(directory, &execution, &options)?;
+            let instructions = added.rows.get("instructions").copied().unwrap_or(0);
+            writeln!(
+                out,
+                "{}: {instructions} instructions in {} tables, {} bytes",
+                added.path.display(),
+                added.rows.len(),
+                added.bytes
+            )?;
+            continue;
+        }
         let file = trace_file(path)?;
         let program = arguments.program.program(path, &file)?;
         let run = Run::new(&file, &program);

@@ -18,7 +18,8 @@ use crate::output::{Format, Output};
 
 /// The end of the help.
 pub const HELP: &str = "\
-The tables are runs, modules, probes, hits, values, spans, and tpN for tracepoint N. Names with other characters than letters, digits and \
+The tables are runs, modules, probes, hits, values, spans, and tpN for tracepoint N. Those of an execution trace are instructions, \
+register_writes, memory_accesses, memory_writes, calls, register_values and memory_values. Names with other characters than letters, digits and \
 _ are quoted: \"item->name\". The dialect is DataFusion's; capitals and small letters are the same in names.
 
 Examples:
@@ -26,6 +27,7 @@ Examples:
   tracewire query monday.tf tuesday.tf 'select run, max(duration_ns) from spans group by run'
   tracewire query --named slowest --set limit=5 run.tf
   tracewire query traces/ -o slow.csv 'select * from tp1 where duration_ns > 1000000'
+  tracewire query run.trace \"select instruction, value from register_values where pc = 0x80001000 and register = 'a0'\"
 
 Exit status: 0 there are rows; 1 there are none; 2 wrong usage, no such query, or input that cannot be used.";
 
@@ -37,7 +39,7 @@ const LONGEST_QUERY: u64 = 1 << 20;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Trace files and datasets, and the query in SQL at the end where no other option gives one
+    /// Trace files, execution traces and datasets, and the query in SQL at the end where no other option gives one
     #[arg(value_name = "RUN… SQL", value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,
     /// Read the query from a file

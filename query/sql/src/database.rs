@@ -27,12 +27,15 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use futures_util::StreamExt as _;
 use tokio::runtime::Runtime;
-use tracewire_dataset::{ListedFile, Listing, Severity, list};
+use tracewire_dataset::{
+    Execution, ListedFile, Listing, Severity, execution_table_names, is_execution, list,
+};
 use tracewire_tracefile::IndexCache;
 use tracewire_views::words::bytes;
 
 use crate::dataset_table::DatasetTable;
 use crate::error::QueryError;
+use crate::execution_table::ExecutionTable;
 use crate::spelling::{Names, words};
 use crate::trace_run::TraceRun;
 use crate::trace_table::TraceTable;
@@ -86,6 +89,8 @@ pub struct Database {
     context: SessionContext,
     options: Options,
     traces: Vec<Arc<TraceRun>>,
+    /// Execution traces, with their names.
+    executions: Vec<(String, Arc<Execution>)>,
     files: Vec<ListedFile>,
     /// The tables that were used.
     tables: HashMap<String, Arc<ViewTable>>,
@@ -94,12 +99,12 @@ pub struct Database {
 /// A part of a table.
 struct Part {
     provider: Arc<dyn TableProvider>,
-    /// The trace file of the part; a dataset has columns for the run.
-    of_trace: Option<Arc<TraceRun>>,
+    /// The run of the part, and its day; a dataset has columns for them.
+    of_run: Option<(String, String)>,
 }
 
 impl Database {
-    /// Opens trace files and datasets. Messages about them are passed to `note`, as text with names from files.
+    /// Opens trace files, execution traces and datasets. Messages about them are passed to `note`, as text with names from files.
     ///
     /// A trace file's run has the name of the file without its ending; where two have the same, the names are the paths.
     ///
@@ -111,7 +116,7 @@ impl Database {
         mut note: impl FnMut(String),
     ) -> Result<Self, QueryError> {
         let names = run_names(paths);
-        let mut traces = Vec::new();
+        let (mut traces, mut executions) = (Vec::new(), Vec::new());
         let mut files = Vec::new();
         let mut in_datasets = Vec::new();
         for (path, name) in paths.iter().zip(names) {
@@ -122,13 +127,15 @@ impl Database {
                 }
                 files.extend(found.files);
                 in_datasets.extend(found.runs);
+            } else if is_execution(path) {
+                executions.push((name, Arc::new(Execution::open(path, &options.elf)?)));
             } else {
                 let run =
                     TraceRun::open(path, name, &options.elf, options.index.as_ref(), &mut note)?;
                 traces.push(Arc::new(run));
             }
         }
-        unlike_names(&traces, &in_datasets)?;
+        unlike_names(&traces, &executions, &in_datasets)?;
         let threads = options
             .threads
             .or_else(|| std::thread::available_parallelism().ok());
@@ -146,6 +153,7 @@ impl Database {
             context,
             options,
             traces,
+            executions,
             files,
             tables: HashMap::new(),
         })
@@ -161,7 +169,11 @@ impl Database {
             .filter_map(|file| tracepoint_of(&file.table));
         let tracepoints: BTreeSet<i32> = described.chain(in_datasets).collect();
         let common = COMMON.iter().map(|name| (*name).to_owned());
+        let of_executions = execution_table_names().filter(|name| {
+            !self.executions.is_empty() || self.files.iter().any(|file| file.table == *name)
+        });
         common
+            .chain(of_executions.map(str::to_owned))
             .chain(tracepoints.iter().map(|number| format!("tp{number}")))
             .collect()
     }
@@ -294,11 +306,33 @@ impl Database {
     /// A table of all runs; none where no run has it.
     fn table(&self, name: &str) -> Result<Option<ViewTable>, QueryError> {
         let is_common = COMMON.contains(&name);
-        if !is_common && tracepoint_of(name).is_none() {
+        let is_of_execution = execution_table_names().any(|known| known == name);
+        if !is_common && !is_of_execution && tracepoint_of(name).is_none() {
             return Ok(None);
         }
         let mut parts = Vec::new();
-        for run in &self.traces {
+        for (run, execution) in &self.executions {
+            let Some(table) = Execution::table(name) else {
+                continue;
+            };
+            let provider: Arc<dyn TableProvider> = match is_of_execution {
+                true => Arc::new(ExecutionTable::new(
+                    run.clone(),
+                    Arc::clone(execution),
+                    table,
+                )),
+                false => {
+                    let made = MemTable::try_new(table.schema, vec![vec![execution.run()?]]);
+                    Arc::new(made.map_err(|error| QueryError::Engine(Box::new(error)))?)
+                }
+            };
+            parts.push(Part {
+                provider,
+                of_run: Some((run.clone(), "unknown".to_owned())),
+            });
+        }
+        let traces = self.traces.iter().filter(|_| !is_of_execution);
+        for run in traces {
             let layout = match is_common {
                 true => run.common_layout(),
                 false => run.layout(),
@@ -318,7 +352,7 @@ impl Database {
             };
             parts.push(Part {
                 provider,
-                of_trace: Some(Arc::clone(run)),
+                of_run: Some((run.name.clone(), run.day())),
             });
         }
         let files: Vec<&ListedFile> = self
@@ -329,7 +363,7 @@ impl Database {
         for table in DatasetTable::open(&files)? {
             parts.push(Part {
                 provider: Arc::new(table),
-                of_trace: None,
+                of_run: None,
             });
         }
         if parts.is_empty() && name == "spans" {
@@ -339,7 +373,7 @@ impl Database {
                 let made = made.map_err(|error| QueryError::Engine(Box::new(error)))?;
                 parts.push(Part {
                     provider: Arc::new(made),
-                    of_trace: None,
+                    of_run: None,
                 });
             }
         }
@@ -483,6 +517,7 @@ fn run_names(paths: &[PathBuf]) -> Vec<String> {
 /// Makes sure that no two runs have one name.
 fn unlike_names(
     traces: &[Arc<TraceRun>],
+    executions: &[(String, Arc<Execution>)],
     in_datasets: &[(String, PathBuf)],
 ) -> Result<(), QueryError> {
     let mut known: HashMap<&str, &Path> = HashMap::new();
@@ -490,6 +525,10 @@ fn unlike_names(
     let all = (traces
         .iter()
         .map(|run| (run.name.as_str(), run.path.as_path())))
+    .chain(executions.iter().map(|(name, execution)| {
+        let path = execution.recording().path();
+        (name.as_str(), path)
+    }))
     .chain(of_datasets.map(|(run, batch)| (run.as_str(), batch.as_path())));
     for (name, path) in all {
         if let Some(first) = known.insert(name, path) {
@@ -556,9 +595,9 @@ fn united(parts: &[Part]) -> EngineResult<LogicalPlan> {
     let mut plans = Vec::new();
     for part in parts {
         let schema = part.provider.schema();
-        let of_path = |name: &str| match (&part.of_trace, name) {
-            (Some(run), "run") => lit(run.name.clone()),
-            (Some(run), "day") => lit(run.day()),
+        let of_path = |name: &str| match (&part.of_run, name) {
+            (Some((run, _)), "run") => lit(run.clone()),
+            (Some((_, day)), "day") => lit(day.clone()),
             (None, name) if schema.index_of(name).is_ok() => Expr::Column(Column::from_name(name)),
             _ => lit(ScalarValue::Utf8(None)),
         };

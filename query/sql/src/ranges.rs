@@ -130,6 +130,11 @@ impl Ranges {
         }
     }
 
+    /// First and last numbers, rising and apart; `None` without a constraint.
+    pub(crate) fn known(&self) -> Option<&[(i64, i64)]> {
+        self.known.as_deref()
+    }
+
     /// Whether there is no constraint.
     pub(crate) const fn is_any(&self) -> bool {
         self.known.is_none()

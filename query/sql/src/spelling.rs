@@ -36,12 +36,50 @@ pub(crate) fn words(sql: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
         )
     };
     match words.iter().filter(is_counted).count() {
-        0..=MOST_WORDS => Ok(words),
+        0..=MOST_WORDS => Ok(with_addresses(sql, words)),
         found => Err(QueryError::Long {
             found,
             most: MOST_WORDS,
         }),
     }
+}
+
+/// Makes numbers of what is written as addresses are, `0x80001000`: with the same bits, as columns of addresses have them. The
+/// tokenizer takes them for bytes, as `X'80'`.
+fn with_addresses(sql: &str, words: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut all = Vec::with_capacity(words.len());
+    for word in words {
+        let number = match &word.token {
+            Token::HexStringLiteral(digits) if is_address(sql, &word) => {
+                u64::from_str_radix(&digits.replace('_', ""), 16).ok()
+            }
+            _ => None,
+        };
+        let Some(number) = number.map(u64::cast_signed) else {
+            all.push(word);
+            continue;
+        };
+        let digits = Token::Number(number.unsigned_abs().to_string(), false);
+        let tokens = match number {
+            0.. => vec![digits],
+            _ => vec![Token::LParen, Token::Minus, digits, Token::RParen],
+        };
+        all.extend(tokens.into_iter().map(|token| TokenWithSpan {
+            token,
+            span: word.span,
+        }));
+    }
+    all
+}
+
+/// Whether a word begins with a zero in the text.
+fn is_address(sql: &str, word: &TokenWithSpan) -> bool {
+    let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+    let start = word.span.start;
+    let first = at(start.line)
+        .and_then(|line| sql.lines().nth(line))
+        .and_then(|line| line.chars().nth(at(start.column)?));
+    first == Some('0')
 }
 
 /// The known names.
@@ -113,6 +151,23 @@ mod tests {
     use arrow::datatypes::{DataType, Field, Fields};
 
     use super::{Names, words};
+
+    #[test]
+    fn addresses_are_numbers_and_bytes_stay() {
+        let read = |sql: &str| {
+            let all = words(sql).expect("words");
+            all.iter()
+                .map(|word| word.token.to_string())
+                .collect::<String>()
+        };
+        assert_eq!(
+            read(
+                "select *\n from x where pc = 0x8000_1000 or b = X'80' or pc > 0xffffffffffffffff or y = 0x123456789abcdef01"
+            ),
+            "select *\n from x where pc = 2147487744 or b = X'80' or pc > (-1) or y = X'123456789abcdef01'"
+        );
+        assert_eq!(read("0x8000000000000000"), "(-9223372036854775808)");
+    }
 
     #[test]
     fn words_are_spelt_as_the_names_that_they_are() {

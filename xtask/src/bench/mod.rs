@@ -9,6 +9,7 @@ mod flow;
 mod hit;
 mod proxy;
 mod qemu;
+mod readers;
 mod save;
 mod show;
 mod start;

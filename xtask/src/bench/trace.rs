@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use super::file::{evict, measure, seconds, verdict};
-use super::median;
+use super::{median, readers};
 use crate::workspace;
 
 #[derive(clap::Args)]
@@ -23,10 +23,30 @@ pub struct Arguments {
     /// Where the files are made: a folder on the disk to be measured
     #[arg(long, default_value = "target")]
     folder: PathBuf,
+    /// Only index a log of each format, of so many MiB
+    #[arg(long, value_name = "MEBIBYTES")]
+    readers: Option<u64>,
 }
+
+/// How large a log of each format is, in MiB.
+const READERS: u64 = 128;
 
 /// How often cold look-ups are made, each in a process of its own.
 const COLD: u64 = 20;
+
+/// Builds an example of a package.
+pub(super) fn example(package: &str, name: &str) -> Result<PathBuf> {
+    let arguments = [
+        "--release",
+        "--quiet",
+        "--package",
+        package,
+        "--example",
+        name,
+    ];
+    workspace::run(workspace::cargo("build").args(arguments))?;
+    Ok(workspace::target().join("release/examples").join(name))
+}
 
 /// The programs that measure.
 struct Programs {
@@ -34,28 +54,17 @@ struct Programs {
     make: PathBuf,
     parse: PathBuf,
     speed: PathBuf,
+    log: PathBuf,
 }
 
 impl Programs {
     fn build() -> Result<Self> {
-        let tracewire = workspace::tracewire()?;
-        let example = |package: &str, name: &str| -> Result<PathBuf> {
-            let arguments = [
-                "--release",
-                "--quiet",
-                "--package",
-                package,
-                "--example",
-                name,
-            ];
-            workspace::run(workspace::cargo("build").args(arguments))?;
-            Ok(workspace::target().join("release/examples").join(name))
-        };
         Ok(Self {
-            tracewire,
+            tracewire: workspace::tracewire()?,
             make: example("tracewire-sample-machine", "make_trace")?,
             parse: example("tracewire-exec-trace", "parse_speed")?,
             speed: example("tracewire-exec-trace", "recording_speed")?,
+            log: example("tracewire-exec-trace", "make_log")?,
         })
     }
 
@@ -82,12 +91,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.mebibytes > 0 && arguments.rounds > 0,
         "expected at least a MiB and a round"
     );
-    let programs = Programs::build()?;
     let parent = workspace::root().join(&arguments.folder);
     fs::create_dir_all(&parent)?;
     let folder = tempfile::Builder::new()
         .prefix("bench-trace-")
         .tempdir_in(parent)?;
+    if let Some(mebibytes) = arguments.readers {
+        ensure!(mebibytes > 0, "expected at least a MiB");
+        let make = example("tracewire-exec-trace", "make_log")?;
+        let speed = example("tracewire-exec-trace", "recording_speed")?;
+        return readers::run(&make, &speed, folder.path(), mebibytes, arguments.rounds);
+    }
+    let programs = Programs::build()?;
     let trace = folder.path().join("large.trace");
     let size = arguments.mebibytes.to_string();
     let made = workspace::output(Command::new(&programs.make).arg(size).arg(&trace))?;
@@ -103,7 +118,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     look_ups(&programs, &trace)?;
     find(&programs, &trace, often, arguments.rounds)?;
     passes(&programs, &trace, often)?;
-    collect(&programs, &trace, often, arguments.rounds)
+    collect(&programs, &trace, often, arguments.rounds)?;
+    fs::remove_file(&trace)?;
+    let rounds = arguments.rounds;
+    readers::run(
+        &programs.log,
+        &programs.speed,
+        folder.path(),
+        READERS,
+        rounds,
+    )
 }
 
 /// What parsing alone takes, on one processor and on all.
