@@ -4,6 +4,7 @@ mod arm;
 mod attach;
 mod budget;
 mod data;
+mod executions;
 mod file;
 mod flow;
 mod hit;
@@ -27,6 +28,8 @@ pub enum Benchmark {
     Budget(budget::Arguments),
     /// A million frames as Parquet files; a query of a trace file of a gibibyte beside a conversion and DuckDB
     Data(data::Arguments),
+    /// The value of a register and of memory at each call of a function: through the index, and over Parquet files in DuckDB
+    Executions(executions::Arguments),
     /// The cost of a tracepoint's hit: Tracewire, gdbserver's trap and, where the kernel lets it, a uprobe
     Hit(hit::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
@@ -49,6 +52,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Attach(arguments) => attach::run(arguments),
         Benchmark::Budget(arguments) => budget::run(arguments),
         Benchmark::Data(arguments) => data::run(arguments),
+        Benchmark::Executions(arguments) => executions::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
         Benchmark::Proxy(arguments) => proxy::run(arguments),

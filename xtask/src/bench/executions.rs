@@ -1,0 +1,215 @@
+//! `cargo xtask bench executions`: an execution trace as tables, and the value of a register and of memory at each call of a function, through
+//! the index and over the Parquet files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::file::verdict;
+use super::trace::example;
+use super::{median, print_ratio};
+use crate::workspace;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// How large the trace is, in MiB; 6144 has more than 100 million instructions
+    #[arg(long, default_value_t = 256)]
+    mebibytes: u64,
+    /// How often each thing is measured
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Where the files are made
+    #[arg(long, default_value = "target")]
+    folder: PathBuf,
+    /// Measure this `tracewire-query`, in place of a release that is built
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// How many times faster the index is at least.
+const FASTER: f64 = 10.0;
+
+/// A place of memory that the program writes.
+const PLACE: &str = "0x80100000";
+
+/// Asks DuckDB, and compares its rows with those of the index. Prints the rows and the seconds.
+const ASK: &str = "
+import duckdb, sys, time
+dataset, sql, ours = sys.argv[1:]
+connection = duckdb.connect()
+for table in ('instructions', 'register_writes', 'memory_writes'):
+    connection.sql(f\"create view {table} as select * from '{dataset}/*/*/*/table={table}/*.parquet'\")
+start = time.perf_counter()
+connection.sql(f'create table answer as {sql}')
+seconds = time.perf_counter() - start
+rows = connection.sql('select count(*) from answer').fetchone()[0]
+other = f\"select * from '{ours}' where value is not null\"
+different = connection.sql(f'''select count(*) from ((from answer except all ({other})) union all ({other} except all from answer))''').fetchone()[0]
+print(rows, different, seconds)
+";
+
+/// A question, as the index is asked and as the Parquet files are.
+struct Question {
+    what: &'static str,
+    index: String,
+    parquet: String,
+}
+
+fn questions(function: &str) -> Result<[Question; 2]> {
+    let address = |text: &str| {
+        let digits = text.strip_prefix("0x").context("no address")?;
+        u64::from_str_radix(digits, 16).context("no address")
+    };
+    let (pc, place) = (address(function)?, address(PLACE)?);
+    let register = Question {
+        what: "a register at each call",
+        index: format!(
+            "select instruction, value from register_values where pc = {pc} and register = 'r4' order by instruction"
+        ),
+        parquet: format!(
+            "select i.instruction, w.value from instructions i join register_writes w on w.cpu = i.cpu and w.register = 'r4'
+             and i.instruction between w.valid_from and w.valid_to where i.pc = {pc} and w.value is not null order by 1"
+        ),
+    };
+    let memory = Question {
+        what: "a word of memory at each call",
+        index: format!(
+            "select instruction, value from memory_values where pc = {pc} and address = {place} and size = 4 order by instruction"
+        ),
+        parquet: format!(
+            "select i.instruction, w.value from instructions i join memory_writes w on w.address = {place} and w.size = 4
+             and i.instruction between w.valid_from and w.valid_to where i.pc = {pc} and w.value is not null order by 1"
+        ),
+    };
+    Ok([register, memory])
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    ensure!(
+        arguments.mebibytes > 0 && arguments.rounds > 0,
+        "expected at least a MiB and a round"
+    );
+    let program = match &arguments.program {
+        Some(program) => program.clone(),
+        None => {
+            let mut build = workspace::cargo("build");
+            build.args([
+                "--release",
+                "--quiet",
+                "--manifest-path",
+                "query/Cargo.toml",
+            ]);
+            workspace::run(build.args(["--target-dir", "target"]))?;
+            workspace::target().join("release/tracewire-query")
+        }
+    };
+    let make = example("tracewire-sample-machine", "make_trace")?;
+    let python = python()?;
+    let parent = workspace::root().join(&arguments.folder);
+    fs::create_dir_all(&parent)?;
+    let folder = tempfile::Builder::new()
+        .prefix("bench-executions-")
+        .tempdir_in(parent)?;
+    let (trace, dataset) = (
+        folder.path().join("run.trace"),
+        folder.path().join("dataset"),
+    );
+    let size = arguments.mebibytes.to_string();
+    let made = workspace::output(Command::new(make).arg(size).arg(&trace))?;
+    let (sizes, function) = made
+        .trim_end()
+        .split_once("\nmix ")
+        .with_context(|| format!("make_trace printed {made:?}"))?;
+    println!("a QEMU4V trace: {sizes}");
+
+    let start = Instant::now();
+    let added = workspace::output(
+        Command::new(&program)
+            .args(["dataset", "add", "--run", "bench"])
+            .args([&trace, &dataset]),
+    )?;
+    print!(
+        "to Parquet, with its index, in {:.1} s: {added}",
+        start.elapsed().as_secs_f64()
+    );
+
+    let mut missed = Vec::new();
+    for question in questions(function)? {
+        let ours = folder.path().join("ours.parquet");
+        let (mut index, mut parquet) = (Vec::new(), Vec::new());
+        let mut count = 0u64;
+        for _ in 0..arguments.rounds {
+            let start = Instant::now();
+            let mut ask = Command::new(&program);
+            ask.arg("query").arg(&trace).arg(&question.index);
+            workspace::run(ask.arg("-o").arg(&ours))?;
+            index.push(start.elapsed().as_secs_f64());
+            let (rows, different, seconds) = ask_duckdb(&python, &dataset, &question, &ours)?;
+            ensure!(
+                different == 0,
+                "{}: {different} rows differ of {rows}",
+                question.what
+            );
+            parquet.push(seconds);
+            count = rows;
+        }
+        let ratio = median(&parquet) / median(&index);
+        let is_met = ratio >= FASTER;
+        println!(
+            "{}, {count} equal rows: {:.2} s through the index, the whole process; {:.2} s in DuckDB over the Parquet files",
+            question.what,
+            median(&index),
+            median(&parquet)
+        );
+        print_ratio(
+            &format!("  goal: {FASTER} times faster: {}", verdict(is_met)),
+            &parquet,
+            &index,
+        );
+        if !is_met {
+            missed.push(question.what);
+        }
+    }
+    if !missed.is_empty() {
+        bail!("limits are missed: {}", missed.join(", "));
+    }
+    Ok(())
+}
+
+/// The rows, how many of them differ from ours, and the seconds of the query alone.
+fn ask_duckdb(
+    python: &Path,
+    dataset: &Path,
+    question: &Question,
+    ours: &Path,
+) -> Result<(u64, u64, f64)> {
+    let mut ask = Command::new(python);
+    ask.args(["-c", ASK]).arg(dataset).arg(&question.parquet);
+    let said = workspace::output(ask.arg(ours))?;
+    let mut words = said.split_whitespace();
+    let mut next = || {
+        words
+            .next()
+            .with_context(|| format!("DuckDB said {said:?}"))
+    };
+    Ok((next()?.parse()?, next()?.parse()?, next()?.parse()?))
+}
+
+/// A Python with DuckDB.
+fn python() -> Result<PathBuf> {
+    let environment = workspace::target().join("bench-data-python");
+    let python = environment.join("bin/python");
+    if !python.exists() {
+        workspace::run(
+            Command::new("python3")
+                .args(["-m", "venv"])
+                .arg(&environment),
+        )?;
+        let install = ["-m", "pip", "install", "--quiet", "duckdb==2.0.0"];
+        workspace::run(Command::new(&python).args(install))?;
+    }
+    Ok(python)
+}
