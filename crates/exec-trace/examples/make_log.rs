@@ -1,6 +1,6 @@
 //! Writes a log of a size in MiB, as a simulator writes it: `cargo run --release -p tracewire-exec-trace --example make_log -- FORMAT 64 OUT`.
 //!
-//! FORMAT is the name of a format. `random` is QEMU4V whose codes and data do not repeat, so that nothing of it compresses.
+//! FORMAT is the name of a format. `perf-stacks` are samples with the branches before them, `random` is QEMU4V whose codes and data do not repeat, so that nothing of it compresses.
 
 use std::error::Error;
 use std::fs::File;
@@ -16,14 +16,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let size = mebibytes.parse::<usize>()? << 20;
     let known = Format::ALL.into_iter().find(|of| of.name() == format);
     let random = (format == "random").then_some(Format::Qemu4v);
-    let form = known.or(random).ok_or("no such format")?;
+    let stacks = (format == "perf-stacks").then_some(Format::PerfSamples);
+    let form = known.or(random).or(stacks).ok_or("no such format")?;
     let mut out = BufWriter::new(File::create(out)?);
     let mut machine = Machine::new(form, random.is_some());
     let mut text = header(form).as_bytes().to_vec();
     let mut written = 0;
     while written + text.len() < size {
         let step = machine.step();
-        write_step(&mut text, form, &step)?;
+        write_step(&mut text, form, &step, stacks.is_some())?;
         if text.len() > 1 << 16 {
             out.write_all(&text)?;
             written += text.len();
@@ -238,7 +239,12 @@ impl Machine {
 }
 
 /// Appends the lines of a step.
-fn write_step(out: &mut Vec<u8>, format: Format, step: &Step<'_>) -> std::io::Result<()> {
+fn write_step(
+    out: &mut Vec<u8>,
+    format: Format,
+    step: &Step<'_>,
+    has_stack: bool,
+) -> std::io::Result<()> {
     let Step {
         number,
         pc,
@@ -421,7 +427,7 @@ fn write_step(out: &mut Vec<u8>, format: Format, step: &Step<'_>) -> std::io::Re
                 out,
                 "            ls  1443 [006] {seconds}.{nanoseconds:09}:     100003 cycles:u: {pc:>16x} f{function}+0x{offset:x} (/usr/bin/ls) "
             )?;
-            for back in 1..5 {
+            for back in if has_stack { 1..5 } else { 0..0 } {
                 let from = pc - back * 64;
                 write!(out, " 0x{from:x}/0x{:x}/P/-/-/{back}", from + 32)?;
             }

@@ -108,6 +108,9 @@ impl<G: Groups> Grouping<'_, G> {
     }
 }
 
+/// How many digits a number of the text has at least.
+const LEAST: usize = 3;
+
 /// The numbers of a line that change and that no record gave are numbers of the text, in formats whose lines have many: all but
 /// short ones, in the part of the line where they are.
 pub(super) fn rest_numbers(
@@ -170,7 +173,7 @@ fn numbers_in(
     tokens: &mut Vec<Token>,
     group: &mut Group,
 ) {
-    let runs = token::hex_runs(&line[..part.end], part.start);
+    let runs = token::hex_runs_of(&line[..part.end], part.start, LEAST);
     put_numbers(line, runs, padded, tokens, group);
 }
 
@@ -183,7 +186,7 @@ fn put_numbers(
     group: &mut Group,
 ) {
     for run in runs {
-        if !(3..=16).contains(&run.len()) {
+        if !(LEAST..=16).contains(&run.len()) {
             continue;
         }
         let text = &line[run.clone()];

@@ -129,11 +129,29 @@ pub(crate) fn hex_run_at(line: &[u8], at: usize) -> Range<usize> {
 
 /// The runs of hex digits in a line from some place on that are words of their own, or the front of one.
 pub(crate) fn hex_runs(line: &[u8], from: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+    hex_runs_of(line, from, 1)
+}
+
+/// Those of [`hex_runs`] that have at least so many digits, which is faster: where the last of so many bytes is no digit, none of them
+/// begins such a run.
+pub(crate) fn hex_runs_of(
+    line: &[u8],
+    from: usize,
+    least: usize,
+) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut at = from;
     std::iter::from_fn(move || {
         loop {
-            let start = at + line.get(at..)?.iter().position(|byte| is_digit(*byte))?;
-            let mut end = start;
+            let probe = at + least.saturating_sub(1);
+            if !is_digit(*line.get(probe)?) {
+                at = probe + 1;
+                continue;
+            }
+            let mut start = probe;
+            while start > at && is_digit(line[start - 1]) {
+                start -= 1;
+            }
+            let mut end = probe + 1;
             while line.get(end).is_some_and(|byte| is_digit(*byte)) {
                 end += 1;
             }
@@ -144,7 +162,7 @@ pub(crate) fn hex_runs(line: &[u8], from: usize) -> impl Iterator<Item = Range<u
                 Some(b'x' | b'X') => before.ends_with(b"0x") || before.ends_with(b"0X"),
                 Some(byte) => !byte.is_ascii_alphanumeric(),
             };
-            if is_word {
+            if is_word && end - start >= least {
                 return Some(start..end);
             }
         }
@@ -159,7 +177,9 @@ pub(crate) fn number(
     digits: u32,
 ) -> Option<(Range<usize>, bool)> {
     let mut short = None;
-    for run in hex_runs(line, from) {
+    // It is written with all its digits, or with those that are needed.
+    let needed = (64 - value.leading_zeros()).div_ceil(4).max(1);
+    for run in hex_runs_of(line, from, needed.min(digits) as usize) {
         let text = &line[run.clone()];
         if number_of(text) != Some(value) {
             continue;
@@ -268,6 +288,16 @@ fn backwards(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn long_runs_are_those_of_all(line in "[0-9a-fxXg, ]{0,40}", from in 0..12usize, least in 1..10usize) {
+            let line = line.as_bytes();
+            let all: Vec<_> = hex_runs(line, from).filter(|run| run.len() >= least).collect();
+            prop_assert_eq!(hex_runs_of(line, from, least).collect::<Vec<_>>(), all);
+        }
+    }
     use crate::record::Scale;
     use crate::value::Notation;
 

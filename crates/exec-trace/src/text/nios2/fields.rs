@@ -81,10 +81,21 @@ impl<'a> Fields<'a> {
         loop {
             cursor.blanks();
             let at = cursor.position();
-            let field = cursor.word_until(|byte| byte == b',' || is_blank(byte));
-            let value = Value::parse(field, Notation::Verilog).ok_or_else(|| {
-                cursor.expected_at(at, "a field in hex, x or z for unknown digits")
-            })?;
+            let is_end = |byte| byte == b',' || is_blank(byte);
+            // Nearly all are known, and short.
+            let mut plain = *cursor;
+            let value = match plain.plain_value() {
+                Some(value) if plain.peek().is_none_or(is_end) => {
+                    *cursor = plain;
+                    value
+                }
+                _ => {
+                    let field = cursor.word_until(is_end);
+                    Value::parse(field, Notation::Verilog).ok_or_else(|| {
+                        cursor.expected_at(at, "a field in hex, x or z for unknown digits")
+                    })?
+                }
+            };
             let Some(slot) = fields.fields.get_mut(fields.count) else {
                 return Err(cursor.expected_at(start, place.expected));
             };

@@ -56,8 +56,17 @@ impl Branches {
     /// A line with another address in the place of its own, and nothing after it.
     fn put(&mut self, head: &[u8], address: u64) {
         self.out.extend_from_slice(head);
-        self.out
-            .extend_from_slice(format!(" {address:>16x}\n").as_bytes());
+        let mut text = [b' '; 18];
+        text[17] = b'\n';
+        let mut rest = address;
+        for place in text[1..17].iter_mut().rev() {
+            *place = b"0123456789abcdef"[(rest & 15) as usize];
+            rest >>= 4;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.out.extend_from_slice(&text);
     }
 
     fn branch(&mut self, line: &[u8], sample: &Sample<'_>, place: &Place<'_>) {
