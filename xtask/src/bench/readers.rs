@@ -13,14 +13,14 @@ use super::file::verdict;
 use super::median;
 use crate::workspace;
 
-/// The least speed on two processors, in MB/s.
+/// The goal on two processors that do nothing else, in MB/s.
 const SPEED: f64 = 200.0;
 
 /// The most memory for text that does not repeat, in MiB.
 const MEMORY: f64 = 150.0;
 
-/// How many times longer an index may take than to count the lines.
-const RATIO: f64 = 150.0;
+/// How many times longer an index may take than to count the lines. Other work of the machine slows both.
+const RATIO: f64 = 75.0;
 
 /// What is made and read: the formats, and text of random codes and data.
 const LOGS: [&str; 16] = [
@@ -47,8 +47,8 @@ const RANDOM: &str = "random";
 /// Samples with the branches before them: each line is nine records, so the text that is read is several times the log.
 const STACKS: &str = "perf-stacks";
 
-/// The least speed for that, in MB/s.
-const SPEED_OF_STACKS: f64 = 80.0;
+/// The limit of the ratio for that.
+const RATIO_OF_STACKS: f64 = 120.0;
 
 /// What a process took.
 struct Usage {
@@ -68,8 +68,8 @@ pub(super) fn run(
 ) -> Result<()> {
     println!("a log of {mebibytes} MiB of each format to its index, by processor time");
     println!(
-        "{:<18} {:>16} {:>20} {:>8}",
-        "format", "MB/s on two", "times line counting", "MiB"
+        "{:<18} {:>16} {:>8} {:>20} {:>8}",
+        "format", "MB/s on two", "goal", "times line counting", "MiB"
     );
     let mut missed = Vec::new();
     for log in LOGS {
@@ -90,22 +90,22 @@ pub(super) fn run(
         }
         let speed = 2.0 * size / 1e6 / median(&times);
         let ratio = median(&ratios);
-        let least = if log == STACKS {
-            SPEED_OF_STACKS
+        let most = if log == STACKS {
+            RATIO_OF_STACKS
         } else {
-            SPEED
+            RATIO
         };
-        let is_met = speed >= least && ratio <= RATIO && (log != RANDOM || memory <= MEMORY);
-        println!(
-            "{log:<18} {speed:>16.0} {ratio:>20.1} {memory:>8.0}  {}",
-            verdict(is_met)
-        );
+        let is_met = ratio <= most && (log != RANDOM || memory <= MEMORY);
+        let goal = verdict(speed >= SPEED);
+        println!("{log:<18} {speed:>16.0} {goal:>8} {ratio:>20.1} {memory:>8.0}");
         if !is_met {
             missed.push(log);
         }
         fs::remove_file(&path)?;
     }
-    println!("goals: {SPEED} MB/s, {RATIO} times line counting; {MEMORY} MiB for {RANDOM}");
+    println!(
+        "goal: {SPEED} MB/s; limits: {RATIO} times line counting ({STACKS}: {RATIO_OF_STACKS}), {MEMORY} MiB for {RANDOM}"
+    );
     if !missed.is_empty() {
         bail!("limits are missed: {}", missed.join(", "));
     }

@@ -210,6 +210,20 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
+    /// A hex number of one digit with this byte after it; nothing is taken where there is none.
+    #[inline]
+    pub(super) fn digit_before(&mut self, next: u8) -> Option<Value<'a>> {
+        let [byte, after, ..] = self.rest() else {
+            return None;
+        };
+        let digit = hex::digit(*byte);
+        if digit > 15 || *after != next {
+            return None;
+        }
+        self.at += 1;
+        Some(Value::small(digit.into(), 1, byte & 0x60 == 0x40))
+    }
+
     /// An error about the token here.
     #[cold]
     pub(super) fn expected(&self, expected: &'static str) -> LineError {

@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
             let is_end = |byte| byte == b',' || is_blank(byte);
             // Nearly all are known, and short.
             let mut plain = *cursor;
-            let value = match plain.plain_value() {
+            let value = match plain.digit_before(b',').or_else(|| plain.plain_value()) {
                 Some(value) if plain.peek().is_none_or(is_end) => {
                     *cursor = plain;
                     value
