@@ -217,7 +217,7 @@ impl Buffer {
         self.growing_path().filter(|_| is_followed)
     }
 
-    /// Changes the file that keeps the newest frames, where it is time. No frame is on its way out of the program's memory meanwhile:
+    /// Copies into the second file, and changes the file that keeps the newest frames, where it is time. No frame is on its way out of the program's memory meanwhile:
     /// a tracer that comes after us would look for it in the other file.
     pub fn turn(&mut self) {
         let Store::Newest(spool) = &mut self.store else {
@@ -233,8 +233,8 @@ impl Buffer {
             }
         });
         match (turned, &self.note) {
-            (Ok(()), Some(note)) => note.confirm(),
-            (Ok(()), None) => {}
+            (Ok(true), Some(note)) => note.confirm(),
+            (Ok(_), _) => {}
             (Err(error), _) => self.failure = Some(error),
         }
         fail_point!("buffer/turned");

@@ -1,9 +1,9 @@
 //! The file of a live recording that keeps the newest frames.
 //!
 //! The file is a [`Spool`]: a good trace file at every moment, which grows. When it has as many bytes of frames as are to be kept, a
-//! second file begins, and each frame goes into both. When the second one has all frames that are to be kept, it takes the place of
-//! the first, by one call that the kernel does as a whole. So the file has all frames that are to be kept at every moment, and as many older
-//! ones at most. Each byte is written twice, and never copied at once while the program waits.
+//! second file begins. The frames that come from then on are copied into it in blocks. When the second one has all frames that are to be
+//! kept, it takes the place of the first, by one call that the kernel does as a whole. So the file has all frames that are to be kept at
+//! every moment, and as many older ones at most. Each byte is written twice, and never all at once while the program waits.
 
 use std::collections::VecDeque;
 use std::fs::{self, Metadata};
@@ -16,6 +16,9 @@ use crate::description::Description;
 use crate::spool::{Spool, Successor};
 use crate::write::WriteError;
 
+/// So many bytes are copied into the second file at once: a call of the system for each frame takes longer than the copy.
+const BLOCK: u64 = 1 << 20;
+
 /// A file with fewer bytes of frames gets no successor: a small buffer would change its file all the time.
 const LEAST: u64 = 4 << 20;
 
@@ -23,13 +26,28 @@ const LEAST: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct CircularSpool {
     current: Spool,
-    next: Option<Successor>,
+    next: Option<Second>,
     /// How many bytes of frames are kept.
     size: u64,
     /// How long each frame is that is kept, the oldest first.
     lengths: VecDeque<u32>,
     kept: u64,
     description: Description,
+}
+
+/// The second file.
+#[derive(Debug)]
+struct Second {
+    file: Successor,
+    /// Where the frames that it gets start in the first file.
+    start: u64,
+}
+
+impl Second {
+    /// Where the first frame is in the first file that is not in this one.
+    fn copied(&self) -> u64 {
+        self.start + self.file.frame_bytes()
+    }
 }
 
 impl CircularSpool {
@@ -106,12 +124,11 @@ impl CircularSpool {
             return Ok(false);
         };
         if self.next.is_none() && self.current.frame_bytes() >= self.size.max(LEAST) {
-            self.next = Some(self.current.successor(&self.description)?);
+            self.next = Some(Second {
+                file: self.current.successor(&self.description)?,
+                start: self.current.frames_end(),
+            });
             fail_point!("circular/next-begun");
-        }
-        if let Some(next) = &mut self.next {
-            next.spool().append(frame)?;
-            fail_point!("circular/in-next");
         }
         self.current.append(frame)?;
         while self.kept + length > self.size
@@ -124,31 +141,60 @@ impl CircularSpool {
         Ok(true)
     }
 
-    /// Whether the second file has all that is kept, so that it can take the place of the first.
+    /// Whether [`Self::turn`] has something to do.
     #[must_use]
     pub fn is_due(&self) -> bool {
         let next = self.next.as_ref();
-        next.is_some_and(|next| next.frame_bytes() >= self.kept)
+        next.is_some_and(|next| self.can_turn(next) || self.left(next) >= BLOCK)
     }
 
-    /// Puts the second file in the place of the first, if it is due. The next frame goes to another place of the file then, and the file
-    /// is another one under the same name. `announce` gets what the second file is before it takes the place.
+    /// How many bytes of frames are to be copied into the second file.
+    const fn left(&self, next: &Second) -> u64 {
+        self.current.frames_end() - next.start - next.file.frame_bytes()
+    }
+
+    /// Whether all that is kept came after the second file began.
+    const fn can_turn(&self, next: &Second) -> bool {
+        self.current.frames_end() - next.start >= self.kept
+    }
+
+    /// Copies what has come into the second file, and puts that in the place of the first if it has all that is kept. Gives whether
+    /// it does: the next frame goes to another place of the file then, and the file is another one under the same name. `announce`
+    /// gets what the second file is before it takes the place.
     ///
     /// # Errors
-    /// When the system refuses. The first file stays then, and goes on.
-    pub fn turn(&mut self, announce: impl FnOnce(&Metadata)) -> Result<(), WriteError> {
-        if !self.is_due() {
-            return Ok(());
+    /// When the disk is full ([`WriteError::is_full`]), or the system refuses. The first file stays then, and goes on.
+    pub fn turn(&mut self, announce: impl FnOnce(&Metadata)) -> Result<bool, WriteError> {
+        let is_due = self.is_due();
+        let Some(mut next) = self.next.take_if(|_| is_due) else {
+            return Ok(false);
+        };
+        let turned = self.turn_to(&mut next, announce);
+        match turned {
+            Ok(true) => {
+                self.current = next.file.into_spool();
+                fail_point!("circular/turned");
+            }
+            Ok(false) | Err(_) => self.next = Some(next),
         }
-        if let Some(next) = &mut self.next {
-            announce(&next.metadata()?);
-            next.take_place()?;
+        turned
+    }
+
+    /// As [`Self::turn`] for the second file. Gives whether it has the place.
+    fn turn_to(
+        &self,
+        next: &mut Second,
+        announce: impl FnOnce(&Metadata),
+    ) -> Result<bool, WriteError> {
+        let copied = next.copied();
+        next.file.spool().append_from(&self.current, copied)?;
+        fail_point!("circular/in-next");
+        if !self.can_turn(next) {
+            return Ok(false);
         }
-        if let Some(next) = self.next.take() {
-            self.current = next.into_spool();
-        }
-        fail_point!("circular/turned");
-        Ok(())
+        announce(&next.file.metadata()?);
+        next.file.take_place()?;
+        Ok(true)
     }
 
     /// Writes the description again, in place. Where it does not fit, the old one stays until the file is another one.
@@ -159,7 +205,7 @@ impl CircularSpool {
         self.description.clone_from(description);
         self.current.describe(description)?;
         if let Some(next) = &mut self.next {
-            next.spool().describe(description)?;
+            next.file.spool().describe(description)?;
         }
         Ok(())
     }
@@ -170,7 +216,7 @@ impl CircularSpool {
     /// When it cannot be written or renamed. The frames are then still in [`Self::temporary_path`].
     pub fn finish(mut self, description: &Description) -> Result<(), WriteError> {
         if let Some(next) = self.next.take() {
-            next.discard();
+            next.file.discard();
         }
         let older = self.current.frame_bytes() - self.kept;
         self.current.finish_from(older, description)
@@ -179,7 +225,7 @@ impl CircularSpool {
     /// Leaves no file.
     pub fn discard(mut self) {
         if let Some(next) = self.next.take() {
-            next.discard();
+            next.file.discard();
         }
         let path = self.current.temporary_path().to_owned();
         drop(self.current);
