@@ -35,6 +35,9 @@ const SPARE_VARIABLES: u32 = 256;
 const ALL_RINGS: u64 = 1 << 30;
 /// The most bytes of a ring, and the least.
 const LARGEST_RING: u64 = 8 << 20;
+/// The most bytes of a ring that holds more than a circular buffer, and of all these rings together. Nothing waits for the reader then.
+const LARGEST_OVERWRITING_RING: u64 = 32 << 20;
+const ALL_OVERWRITING_RINGS: u64 = 256 << 20;
 const SMALLEST_RING: u64 = 4 << 20;
 /// How many bytes of frames may wait for others outside of their rings: the first of these that the program can map. Memory is
 /// only used when frames are in it.
@@ -595,13 +598,7 @@ const fn missing(counts: &PadCounts) -> Missing {
 fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
     let cpus = cpus();
     let size = needs.buffer.unwrap_or(u64::MAX);
-    let most = (ALL_RINGS / u64::from(cpus.next_power_of_two())).min(LARGEST_RING);
-    // Records take more space than frames.
-    let ring_bytes = size
-        .saturating_mul(2)
-        .clamp(SMALLEST_RING.min(most), most)
-        .next_power_of_two()
-        .min(most);
+    let (ring_bytes, when_full) = rings(needs, size, cpus);
     let tracepoints = u32::try_from(needs.tracepoints).unwrap_or(u32::MAX);
     let sizes = SharedSizes {
         cpus,
@@ -611,13 +608,7 @@ fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
         variables: SPARE_VARIABLES,
         hold_bytes,
         count_bytes: if needs.counts { COUNT_BYTES } else { 0 },
-        // Rings that hold more than the buffer may do as it does.
-        when_full: match (needs.circular, ring_bytes < size || needs.watched) {
-            (true, true) => WhenFull::WaitThenOverwrite,
-            (true, false) => WhenFull::Overwrite,
-            (false, true) => WhenFull::Wait,
-            (false, false) => WhenFull::Stop,
-        },
+        when_full,
     };
     // A number that no other run has.
     let salt = SystemTime::now()
@@ -625,6 +616,36 @@ fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
         .map_or(1, |since| since.as_nanos() as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     SharedLayout::new(sizes, salt).map_err(|error| error.to_string())
+}
+
+/// How large a ring is for a buffer of so many bytes, and what happens when it is full. Rings that hold more than the buffer may do as it does.
+fn rings(needs: &PadNeeds, size: u64, cpus: u32) -> (u64, WhenFull) {
+    let of_each = |all: u64, largest: u64| (all / u64::from(cpus.next_power_of_two())).min(largest);
+    let most = of_each(ALL_RINGS, LARGEST_RING);
+    if needs.circular && !needs.watched {
+        // Records take more space than frames.
+        let wanted = size.saturating_add(size / 2).max(SMALLEST_RING);
+        let most = of_each(ALL_OVERWRITING_RINGS, LARGEST_OVERWRITING_RING).max(most);
+        if let Some(ring_bytes) = wanted.checked_next_power_of_two().filter(|ring| *ring <= most) {
+            return (ring_bytes, WhenFull::Overwrite);
+        }
+    }
+    let most = match needs.circular {
+        // The reader gives out all that it has read before it looks at the rings again. The less that is, the sooner it frees space.
+        true => most.min(SMALLEST_RING),
+        false => most,
+    };
+    let ring_bytes = size
+        .saturating_mul(2)
+        .clamp(SMALLEST_RING.min(most), most)
+        .next_power_of_two()
+        .min(most);
+    let when_full = match (needs.circular, ring_bytes < size || needs.watched) {
+        (true, _) => WhenFull::WaitThenOverwrite,
+        (false, true) => WhenFull::Wait,
+        (false, false) => WhenFull::Stop,
+    };
+    (ring_bytes, when_full)
 }
 
 /// How many cpus there may be.

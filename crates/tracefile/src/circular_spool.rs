@@ -1,9 +1,10 @@
 //! The file of a live recording that keeps the newest frames.
 //!
-//! The file is a [`Spool`]: a good trace file at every moment, which grows. When it has as many bytes of frames as are to be kept, a
-//! second file begins. The frames that come from then on are copied into it in blocks. When the second one has all frames that are to be
+//! The file is a [`Spool`]: a good trace file at every moment, which grows. When it has twice as many bytes of frames as are to be kept,
+//! a second file begins. The frames that come from then on are copied into it in blocks. When the second one has all frames that are to be
 //! kept, it takes the place of the first, by one call that the kernel does as a whole. So the file has all frames that are to be kept at
-//! every moment, and as many older ones at most. Each byte is written twice, and never all at once while the program waits.
+//! every moment, and older ones of twice their size at most. Half of the bytes are written twice, never all at once while the program
+//! waits.
 
 use std::collections::VecDeque;
 use std::fs::{self, Metadata};
@@ -19,8 +20,12 @@ use crate::write::WriteError;
 /// So many bytes are copied into the second file at once: a call of the system for each frame takes longer than the copy.
 const BLOCK: u64 = 1 << 20;
 
-/// A file with fewer bytes of frames gets no successor: a small buffer would change its file all the time.
-const LEAST: u64 = 4 << 20;
+/// A file with fewer bytes of frames gets no second one: a small buffer would change its file all the time.
+const LEAST: u64 = 16 << 20;
+
+/// How many times the bytes that are kept a file has when the second one begins. The more, the fewer bytes are written twice, and the more of
+/// the disk is used.
+const FULL: u64 = 2;
 
 /// A trace file that grows while a run goes on, keeps the newest frames, and is a good one at every moment.
 #[derive(Debug)]
@@ -123,7 +128,7 @@ impl CircularSpool {
         let (Ok(short), true) = (u32::try_from(length), length <= self.size) else {
             return Ok(false);
         };
-        if self.next.is_none() && self.current.frame_bytes() >= self.size.max(LEAST) {
+        if self.next.is_none() && self.current.frame_bytes() >= self.size.saturating_mul(FULL).max(LEAST) {
             self.next = Some(Second {
                 file: self.current.successor(&self.description)?,
                 start: self.current.frames_end(),
