@@ -1,5 +1,5 @@
 /* What `cargo xtask bench hit` traces: one function called again and again, by one thread or several, and how long a call
-   took.  `hit floor` tells what no tracer can do without: the copy of a frame of the same size, and its time.  */
+   took, with CALLERS callers in a thread if asked.  `hit floor` tells what no tracer can do without: the copy of a frame of the same size, and its time.  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +42,23 @@ run (void *unused)
   return unused;
 }
 
+/* As `run`, with so many callers.  */
+__attribute__ ((noinline)) static void *
+run_below (int callers)
+{
+  if (callers <= 0)
+    return run (0);
+  void *result = run_below (callers - 1);
+  __asm__ volatile ("" : "+r" (result));
+  return result;
+}
+
+static void *
+run_deep (void *callers)
+{
+  return run_below (*(int *) callers);
+}
+
 static double
 memory_copied (void)
 {
@@ -67,8 +84,19 @@ main (int argc, char **argv)
       return 0;
     }
   int threads = argc > 2 ? atoi (argv[2]) : 1;
+  int callers = argc > 3 ? atoi (argv[3]) : 0;
   pthread_t ids[64];
-  pthread_barrier_init (&barrier, 0, threads);
+  pthread_barrier_init (&barrier, 0, callers > 0 ? 2 : threads);
+  if (callers > 0)
+    {
+      /* The thread's own calls are deep; this one takes the time.  */
+      pthread_create (&ids[1], 0, run_deep, &callers);
+      pthread_barrier_wait (&barrier);
+      double start = now ();
+      pthread_barrier_wait (&barrier);
+      printf ("nanoseconds per call: %.3f\n", (now () - start) / calls);
+      return 0;
+    }
   for (int i = 1; i < threads && i < 64; i++)
     pthread_create (&ids[i], 0, run, 0);
   for (long i = 0; i < 100; i++)

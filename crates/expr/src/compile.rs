@@ -20,7 +20,7 @@ use crate::node::{Node, NodeKind};
 use crate::redaction::{self, Frame, is_redacted};
 use crate::register_names::program_counter;
 use crate::resolve::{Resolver, Result, StateVariables, resolve};
-use crate::stack::StackItem;
+use crate::stack::{StackItem, StackWalk, item_name};
 use crate::walk::TypeWalks;
 use crate::{ExpressionError, ExpressionErrorKind};
 use tracewire_debuginfo::{Scope, Symbols, VariableLocation, plain_name};
@@ -350,8 +350,9 @@ impl<'a> ActionList<'a> {
             }
             None => {}
         }
+        let is_variable = |name: &str| self.variables.number(name).is_some();
         if let Some(stack) = StackItem::parse(item)
-            && self.variables.number("stack").is_none()
+            && !item_name(item).is_some_and(is_variable)
         {
             let (collected, warning) = self.stack(item, stack)?;
             self.merge(collected);
@@ -375,14 +376,21 @@ impl<'a> ActionList<'a> {
         item: &str,
         stack: std::result::Result<StackItem, String>,
     ) -> Result<(Collected, Option<Warning>)> {
-        let stack = stack.map_err(|message| {
+        let unsupported = |message| {
             let span = crate::Span {
                 start: 0,
                 end: item.len(),
             };
             ExpressionError::new(ExpressionErrorKind::Unsupported(message), item, span)
-        })?;
+        };
+        let stack = stack.map_err(unsupported)?;
         let architecture = self.architecture();
+        if stack.walk == StackWalk::FramePointers {
+            return self.frame_pointers(item, stack).ok_or_else(|| {
+                let message = "$stack_fp walks the frame pointers of x86-64 only; use $stack.";
+                unsupported(message.to_owned())
+            })?;
+        }
         let length = stack.length(architecture, self.stack_top);
         if self.frame.is_empty() {
             let mut program = length;
@@ -414,6 +422,35 @@ impl<'a> ActionList<'a> {
         };
         let name = item.to_owned();
         Ok((collected, Some(Warning { name, message })))
+    }
+
+    /// What frame pointers lead to; `None` on a machine where they are not walked. Of a frame with redacted variables, what the stack
+    /// pointer points to is left out: that may be one of them.
+    fn frame_pointers(
+        &self,
+        item: &str,
+        stack: StackItem,
+    ) -> Option<Result<(Collected, Option<Warning>)>> {
+        let architecture = self.architecture();
+        let is_whole = self.frame.is_empty();
+        let program = stack.frame_pointers(architecture, self.stack_top, is_whole)?;
+        let registers = match is_whole {
+            true => StackItem::registers(architecture),
+            false => self.frame.plain_registers(architecture),
+        };
+        let warning = (!is_whole).then(|| Warning {
+            name: item.to_owned(),
+            message: format!(
+                "what the stack pointer points to is not collected, because {} is redacted",
+                self.frame.names()
+            ),
+        });
+        let collected = finish(program, item).map(|program| Collected {
+            registers,
+            program: Some(program),
+            ..Collected::default()
+        });
+        Some(collected.map(|collected| (collected, warning)))
     }
 
     fn architecture(&self) -> Architecture {

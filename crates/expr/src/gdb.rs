@@ -28,7 +28,7 @@ pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -
         && rest.chars().all(name)
         && !rest.starts_with("_probe_arg")
     {
-        if matches!(rest, "stack" | RETURN_VALUE | "duration") {
+        if matches!(rest, "stack" | "stack_fp" | RETURN_VALUE | "duration") {
             return false;
         }
         let variables = ["arg", "loc"].iter().any(|group| {

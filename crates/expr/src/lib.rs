@@ -14,7 +14,7 @@
 //! Both ways read a variable's location through the same computations, so what is collected is what is read afterwards. The tests
 //! evaluate hundreds of expressions from a core file, and again from only the bytes that their own actions collect.
 //!
-//! `$stack` ([`StackItem`]) collects the registers and a piece of the stack. An [`Unwinder`] finds the callers in them.
+//! `$stack` ([`StackItem`]) collects the registers and a piece of the stack, and `$stack_fp` what the frame pointers point to. An [`Unwinder`] finds the callers in them.
 //!
 //! At a USDT probe, `$_probe_argc` and `$_probe_arg0` to `$_probe_arg11` have the values that GDB gives them.
 //!
@@ -78,7 +78,7 @@ pub use gdb::{gdb_can_collect, gdb_can_read};
 pub use items::split_items;
 pub use marker_argument::{MarkerArgument, marker_arguments};
 pub use operand::{CompiledOperand, compile_operand};
-pub use stack::StackItem;
+pub use stack::{StackItem, StackWalk};
 pub use value::{
     Backtrace, BacktraceEnd, CallFrame, Datum, NamedValue, Place, PreparedExpression, PreparedItem,
     PrintOptions, Shape, State, Unwinder, Value, evaluate, expand, print_float, type_name,

@@ -1,4 +1,4 @@
-//! `$stack`: the registers and the piece of the stack from which a frame's callers are found.
+//! `$stack` and `$stack_fp`: the registers and the parts of the stack from which a frame's callers are found.
 
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_arch::{Architecture, Machine, gdb_register};
@@ -14,11 +14,41 @@ const BYTES_A_FRAME: u32 = 512;
 /// The most call frames: their bytes fit one block of a trace frame, and leave room for the rest of the frame.
 const MOST_FRAMES: u32 = 112;
 
-/// The item `$stack` or `$stack(N)` of a `collect` line.
+/// How far above the stack pointer the outermost frame pointer is at most, in bytes, where the end of the stack is not known. Less than
+/// what the kernel leaves free below the main thread's stack, so that the stack of another thread is not taken for a part of it.
+const FARTHEST: u32 = 64 << 20;
+
+/// What a frame pointer points to: the caller's frame pointer and the return address. At a function's first instruction, they
+/// are at the stack pointer, or the return address alone is.
+const LINK: u16 = 16;
+
+/// How the parts of the stack are found that are collected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StackWalk {
+    /// `$stack`: one piece, from the stack pointer on.
+    Bytes,
+    /// `$stack_fp`: what each frame pointer points to.
+    FramePointers,
+}
+
+impl StackWalk {
+    /// The item without its number and `$`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "stack",
+            Self::FramePointers => "stack_fp",
+        }
+    }
+}
+
+/// The item `$stack`, `$stack(N)`, `$stack_fp` or `$stack_fp(N)` of a `collect` line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StackItem {
     /// N: of so many call frames.
     pub frames: Option<u32>,
+    /// What is collected.
+    pub walk: StackWalk,
 }
 
 impl StackItem {
@@ -27,9 +57,13 @@ impl StackItem {
     /// # Errors
     /// When N is not a number from 1 to the limit; the text says so.
     pub fn parse(item: &str) -> Option<Result<Self, String>> {
-        let rest = item.trim().strip_prefix("$stack")?.trim_start();
+        let rest = item.trim().strip_prefix("$stack")?;
+        let (walk, rest) = match rest.strip_prefix("_fp") {
+            Some(rest) => (StackWalk::FramePointers, rest.trim_start()),
+            None => (StackWalk::Bytes, rest.trim_start()),
+        };
         if rest.is_empty() {
-            return Some(Ok(Self { frames: None }));
+            return Some(Ok(Self { frames: None, walk }));
         }
         let number = rest.strip_prefix('(')?.strip_suffix(')')?.trim();
         let frames = number.parse().ok();
@@ -37,17 +71,19 @@ impl StackItem {
         Some(match frames {
             Some(frames) => Ok(Self {
                 frames: Some(frames),
+                walk,
             }),
             None => Err(format!(
-                "$stack({number}): expected a number of call frames from 1 to {MOST_FRAMES}."
+                "${}({number}): expected a number of call frames from 1 to {MOST_FRAMES}.",
+                walk.name()
             )),
         })
     }
 
-    /// How many bytes of the stack are collected.
+    /// For how many call frames something is collected.
     #[must_use]
-    pub fn bytes(self) -> u32 {
-        self.frames.unwrap_or(FRAMES) * BYTES_A_FRAME
+    pub fn wanted(self) -> u32 {
+        self.frames.unwrap_or(FRAMES)
     }
 
     /// The registers that are collected.
@@ -62,25 +98,90 @@ impl StackItem {
     /// if it is known. The stacks of the other threads end, with most C libraries, at the thread's control block. So a collection
     /// does not run over the end of a stack.
     pub(crate) fn length(self, architecture: Architecture, top: Option<Address>) -> Builder {
-        let machine = Machine::with_linux(architecture);
-        let stack_pointer = machine.stack_pointer().0;
-        let bytes = i64::from(self.bytes());
         let mut builder = Builder::new();
-        let collect = builder.label();
-        builder.reg(stack_pointer);
-        if let Some(top) = top {
-            builder.constant(top.0.cast_signed()).reg(stack_pointer);
-            shorter(&mut builder, bytes, collect);
-        }
-        if architecture == Architecture::X86_64
-            && let Some(thread) = machine.thread_pointer()
-        {
-            builder.reg(thread.0).reg(stack_pointer);
-            shorter(&mut builder, bytes, collect);
-        }
-        builder.constant(bytes).place(collect);
+        let machine = Machine::with_linux(architecture);
+        builder.reg(machine.stack_pointer().0);
+        let bytes = self.wanted() * BYTES_A_FRAME;
+        room(&mut builder, architecture, top, bytes);
         builder
     }
+
+    /// The program that collects what the stack pointer points to, if that `is_whole`, and then what each frame pointer points to. It
+    /// ends where a frame pointer is not above the one before, or not on the stack. `None` for a machine whose frame
+    /// pointers point to something else.
+    pub(crate) fn frame_pointers(
+        self,
+        architecture: Architecture,
+        top: Option<Address>,
+        is_whole: bool,
+    ) -> Option<Builder> {
+        if architecture != Architecture::X86_64 {
+            return None;
+        }
+        let machine = Machine::with_linux(architecture);
+        let stack_pointer = machine.stack_pointer().0;
+        let frame_pointer = gdb_register(architecture, X86_64_FRAME_POINTER)?.0;
+        let mut builder = Builder::new();
+        let end = builder.label();
+        if is_whole {
+            builder.reg(stack_pointer).trace_quick(LINK).op(Opcode::Pop);
+        }
+        // Frame pointers count from the stack pointer, so that one below it is too large. On the stack: the room, the frame pointer.
+        // There is no loop, because the steps of one are counted.
+        room(&mut builder, architecture, top, FARTHEST);
+        builder.reg(frame_pointer).reg(stack_pointer);
+        builder.op(Opcode::Sub);
+        builder.op(Opcode::Dup).pick(2).op(Opcode::LessUnsigned);
+        builder.op(Opcode::LogNot).if_goto(end);
+        for link in 1..=self.wanted() {
+            builder.op(Opcode::Dup).reg(stack_pointer).op(Opcode::Add);
+            builder.trace_quick(LINK);
+            if link == self.wanted() {
+                builder.op(Opcode::Pop);
+                break;
+            }
+            builder.load(8).reg(stack_pointer).op(Opcode::Sub);
+            // The caller's is above, and on the stack.
+            builder.op(Opcode::Swap).pick(1).op(Opcode::LessUnsigned);
+            builder.pick(1).pick(3).op(Opcode::LessUnsigned);
+            builder.op(Opcode::BitAnd).op(Opcode::LogNot).if_goto(end);
+        }
+        builder.place(end);
+        Some(builder)
+    }
+}
+
+/// The name of the item without its number and `$`; `None` if it is another item.
+#[must_use]
+pub fn item_name(item: &str) -> Option<&'static str> {
+    let name = item.trim().strip_prefix('$')?.split(['(', ' ']).next()?;
+    let walks = [StackWalk::Bytes, StackWalk::FramePointers];
+    walks
+        .map(StackWalk::name)
+        .into_iter()
+        .find(|known| *known == name)
+}
+
+/// DWARF's number of `rbp`.
+const X86_64_FRAME_POINTER: u16 = 6;
+
+/// Leaves how many bytes of the stack there are from the stack pointer on, `most` at most.
+fn room(builder: &mut Builder, architecture: Architecture, top: Option<Address>, most: u32) {
+    let machine = Machine::with_linux(architecture);
+    let stack_pointer = machine.stack_pointer().0;
+    let most = i64::from(most);
+    let known = builder.label();
+    if let Some(top) = top {
+        builder.constant(top.0.cast_signed()).reg(stack_pointer);
+        shorter(builder, most, known);
+    }
+    if architecture == Architecture::X86_64
+        && let Some(thread) = machine.thread_pointer()
+    {
+        builder.reg(thread.0).reg(stack_pointer);
+        shorter(builder, most, known);
+    }
+    builder.constant(most).place(known);
 }
 
 /// Jumps to a label with the difference of the two numbers on the stack, if that is below `bytes`.
@@ -117,7 +218,18 @@ mod tests {
         assert_eq!(frames(" $stack ( 32 ) "), Some(Ok(Some(32))));
         assert!(frames("$stack(0)").is_some_and(|found| found.is_err()));
         assert!(frames("$stack(113)").is_some_and(|found| found.is_err()));
-        for other in ["$stacks", "stack", "$stack->x", "$stack + 1", "$sta"] {
+        assert_eq!(frames("$stack_fp"), Some(Ok(None)));
+        assert_eq!(frames("$stack_fp (3)"), Some(Ok(Some(3))));
+        assert!(frames("$stack_fp(x)").is_some_and(|found| found.is_err()));
+        for other in [
+            "$stacks",
+            "$stack_fps",
+            "$stack_f",
+            "stack",
+            "$stack->x",
+            "$stack + 1",
+            "$sta",
+        ] {
             assert_eq!(frames(other), None, "{other}");
         }
     }

@@ -626,7 +626,10 @@ fn rings(needs: &PadNeeds, size: u64, cpus: u32) -> (u64, WhenFull) {
         // Records take more space than frames.
         let wanted = size.saturating_add(size / 2).max(SMALLEST_RING);
         let most = of_each(ALL_OVERWRITING_RINGS, LARGEST_OVERWRITING_RING).max(most);
-        if let Some(ring_bytes) = wanted.checked_next_power_of_two().filter(|ring| *ring <= most) {
+        if let Some(ring_bytes) = wanted
+            .checked_next_power_of_two()
+            .filter(|ring| *ring <= most)
+        {
             return (ring_bytes, WhenFull::Overwrite);
         }
     }

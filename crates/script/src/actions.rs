@@ -145,14 +145,22 @@ pub(crate) fn collect(line: &Located, rest: &Located) -> Result<ScriptAction, Sc
     })
 }
 
-/// `backtrace` or `backtrace N`: a `collect` of `$stack`, which a trace file then has in its place.
+/// `backtrace [N]` or `backtrace [N] by frame-pointer`: a `collect` of `$stack` or `$stack_fp`, which a trace file then has in its place.
 fn backtrace(line: &Located, count: &Located) -> Result<ScriptAction, ScriptError> {
-    let item = if count.is_empty() {
-        "$stack".to_owned()
-    } else if integer(count.text()).is_some() {
-        format!("$stack({})", count.text())
+    let words: Vec<&str> = count.text().split_whitespace().collect();
+    let (number, name) = match words.as_slice() {
+        [number @ .., "by", "frame-pointer"] => (number, "$stack_fp"),
+        number => (number, "$stack"),
+    };
+    let item = if number.is_empty() {
+        name.to_owned()
+    } else if let [number] = number
+        && integer(number).is_some()
+    {
+        format!("{name}({number})")
     } else {
-        let problem = Problem::NotANumber("a count of call frames");
+        let problem =
+            Problem::NotANumber("a count of call frames, or a count and `by frame-pointer`");
         return Err(ScriptError::new(count, problem));
     };
     let item = Located::line(&Arc::from(line.file()), line.line_number(), item);

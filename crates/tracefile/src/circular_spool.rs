@@ -128,7 +128,9 @@ impl CircularSpool {
         let (Ok(short), true) = (u32::try_from(length), length <= self.size) else {
             return Ok(false);
         };
-        if self.next.is_none() && self.current.frame_bytes() >= self.size.saturating_mul(FULL).max(LEAST) {
+        if self.next.is_none()
+            && self.current.frame_bytes() >= self.size.saturating_mul(FULL).max(LEAST)
+        {
             self.next = Some(Second {
                 file: self.current.successor(&self.description)?,
                 start: self.current.frames_end(),

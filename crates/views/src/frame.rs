@@ -613,7 +613,11 @@ impl<'a> Viewer<'a> {
     /// Whether an item collects the stack, and no variable of that name.
     fn is_stack(&self, item: &str) -> bool {
         let variables = self.file.description().variables();
-        stack_item(item).is_some() && variables.iter().all(|variable| variable.name != "stack")
+        stack_item(item).is_some_and(|stack| {
+            variables
+                .iter()
+                .all(|variable| variable.name != stack.walk.name())
+        })
     }
 
     /// The item that collects the stack at a frame.

@@ -9,10 +9,23 @@ def name_of(frame):
     return name.split("<")[0] if name.startswith("std::") else name
 
 
-def stack(with_pc):
+def caller(frame, is_partial):
+    try:
+        older = frame.older()
+        if older is not None:
+            older.pc()
+        return older
+    except gdb.error:
+        # Of a stack of which a part was collected, GDB shows that far.
+        if not is_partial:
+            raise
+        return None
+
+
+def stack(with_pc, is_partial=False):
     frame = gdb.newest_frame()
     while frame is not None:
-        older = frame.older()
+        older = caller(frame, is_partial)
         # What a tail call has left: GDB guesses it from call sites, and nothing of it is on the stack.
         if frame.type() == gdb.TAILCALL_FRAME:
             frame = older
@@ -29,11 +42,11 @@ def stack(with_pc):
         frame = older
 
 
-def frames(count):
+def frames(count, is_partial=False):
     for number in range(count):
         gdb.execute("tfind %d" % number, to_string=True)
         print("hit %d" % number)
-        stack(True)
+        stack(True, is_partial)
 
 
 def hits(count):

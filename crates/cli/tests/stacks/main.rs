@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tracewire_test_support::{Cc, Gdb, Said, assert_clean};
+use tracewire_tracefile::TraceFile;
 
 /// How many hits of each program are compared.
 fn hits() -> usize {
@@ -78,24 +79,37 @@ impl Walk {
 
     /// The stacks as `show` has them, as lines `pc|function|file|line|inlined`.
     fn shown(&self) -> Vec<Vec<String>> {
+        let shown = self.shown_with_ends().into_iter().map(|(stack, end)| {
+            assert_eq!(end, "outermost", "{stack:?}");
+            stack
+        });
+        shown.collect()
+    }
+
+    /// As `shown`, each stack with why it ends.
+    fn shown_with_ends(&self) -> Vec<(Vec<String>, String)> {
         let shown = self.tracewire(&["show", "out.tf", "--json"]);
         let shown = String::from_utf8(shown).expect("text");
         let frames = shown.lines().map(|line| {
             let frame: Value = serde_json::from_str(line).expect("JSON");
-            assert_eq!(frame["stack_end"], "outermost", "{}", frame["stack"]);
             let entries = frame["stack"].as_array().expect("a stack");
-            entries.iter().map(line_of).collect()
+            let end = frame["stack_end"].as_str().expect("an end").to_owned();
+            (entries.iter().map(line_of).collect(), end)
         });
         frames.collect()
     }
 
     /// The stacks that GDB finds in the trace frames.
     fn by_gdb(&self, count: usize) -> Vec<Vec<String>> {
+        self.by_gdb_with(&format!("frames({count})"))
+    }
+
+    fn by_gdb_with(&self, call: &str) -> Vec<Vec<String>> {
         let commands = self.tracewire(&["show", "out.tf", "--gdb"]);
         let script = self.directory.path().join("open.gdb");
         std::fs::write(&script, commands).expect("written");
         let gdb = Gdb::new().script(&script).script(&source("bt.py"));
-        stacks(gdb.command(format!("python frames({count})")).run())
+        stacks(gdb.command(format!("python {call}")).run())
     }
 
     /// The stacks that GDB finds at the hits themselves.
@@ -129,6 +143,50 @@ impl Walk {
             assert_same(&names, from_leaf(live.get(hit)), &format!("at hit {hit}"));
         }
     }
+}
+
+/// What is collected by frame pointers ends at the first function that does not keep them, and at the frame of a signal. Up to there it
+/// is what GDB finds, in the trace frame and in the running program.
+fn compare_by_frame_pointers(walk: &Walk, mechanism: &str) {
+    let count = hits();
+    let program = walk.program.to_str().expect("a name");
+    let hits = count.to_string();
+    let tracepoint = [
+        "record",
+        "--mechanism",
+        mechanism,
+        "-t",
+        "leaf : $stack_fp(64)",
+    ];
+    walk.tracewire(&[&tracepoint[..], &["-o", "out.tf", "--", program, &hits]].concat());
+    assert_clean(&walk.directory.path().join("out.tf"));
+    let shown = walk.shown_with_ends();
+    assert!(shown.len() >= count, "{} frames", shown.len());
+    let in_frames = walk.by_gdb_with(&format!("frames({count}, True)"));
+    let live = walk.live(count);
+    let mut whole = 0;
+    for (hit, (shown, end)) in shown.iter().take(count).enumerate() {
+        let live = from_leaf(live.get(hit));
+        let (start, rest) = live.split_at(shown.len().min(live.len()));
+        let names: Vec<String> = shown.iter().map(|line| without_pc(line)).collect();
+        assert_same(&names, start, &format!("at hit {hit}"));
+        let in_frame = from_leaf(in_frames.get(hit));
+        let in_frame = in_frame.get(..shown.len()).unwrap_or(in_frame);
+        assert_same(shown, in_frame, &format!("in frame {hit}"));
+        // `raise` and `qsort` are of the C library, which keeps none.
+        let is_kept = !live
+            .iter()
+            .any(|line| line.contains("raise|") || line.contains("compare|"));
+        whole += usize::from(is_kept);
+        match is_kept {
+            true => assert!(
+                rest.is_empty() && end == "outermost",
+                "hit {hit}: {rest:?}, {end}"
+            ),
+            false => assert!(!rest.is_empty() && end == "unavailable", "hit {hit}: {end}"),
+        }
+    }
+    assert!((1..count).contains(&whole), "{whole} of {count} are whole");
 }
 
 /// A stack from the tracepoint's function on: GDB also shows functions inlined at its start.
@@ -212,6 +270,59 @@ fn stacks_of_rust() {
 fn stacks_of_rust_with_frame_pointers() {
     let options = ["-Copt-level=2", "-Cforce-frame-pointers=yes"];
     Walk::build("rustc", "walk.rs", &options).compare();
+}
+
+#[test]
+fn frame_pointers_are_walked_in_the_pad() {
+    let walk = Walk::build("cc", "walk.c", &["-O2", "-fno-omit-frame-pointer"]);
+    compare_by_frame_pointers(&walk, "jump");
+    compare_by_frame_pointers(&walk, "trap");
+}
+
+/// A chain that leads nowhere ends there, and no hit reads what is not on the stack.
+#[test]
+fn a_frame_pointer_that_is_none_ends_the_stack() {
+    let directory = tempfile::tempdir().expect("a directory");
+    Cc::new()
+        .source(source("programs/chains.c"))
+        .options(&["-g", "-O1", "-pthread"])
+        .build(directory.path(), "chains");
+    for mechanism in ["jump", "trap"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tracewire"))
+            .args([
+                "record",
+                "--mechanism",
+                mechanism,
+                "-t",
+                "hit : $stack_fp(4)",
+            ])
+            .args(["-o", "out.tf", "--", "./chains"])
+            .current_dir(directory.path())
+            .output()
+            .expect("tracewire runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        // How many call frames the program has made: the frame has the stack pointer's piece, and a piece for each.
+        let expected: Vec<usize> = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .map(|line| line.parse().expect("a number"))
+            .collect();
+        let file = directory.path().join("out.tf");
+        assert_clean(&file);
+        let trace = TraceFile::open(&file).expect("a trace file");
+        let pieces: Vec<usize> = trace
+            .frames()
+            .map(|frame| {
+                frame
+                    .memory_blocks()
+                    .filter(|(_, bytes)| bytes.len() == 16)
+                    .count()
+                    - 1
+            })
+            .collect();
+        assert_eq!(pieces, expected, "{mechanism}: {said}");
+        assert!(!said.contains("could not be read"), "{said}");
+    }
 }
 
 #[test]
