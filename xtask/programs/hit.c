@@ -1,5 +1,6 @@
 /* What `cargo xtask bench hit` traces: one function called again and again, by one thread or several, and how long a call
-   took, with CALLERS callers in a thread if asked.  `hit floor` tells what no tracer can do without: the copy of a frame of the same size, and its time.  */
+   took, `hit CALLS 1 CALLERS` in a thread with so many callers.  `hit floor` tells what no tracer can do without: the copy of
+   a frame of the same size, and its time.  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

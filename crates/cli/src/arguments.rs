@@ -211,7 +211,8 @@ costs what a false condition costs. A span that is disabled meanwhile is measure
 
   $stack in a LIST, and backtrace in a script, collect who called: registers and 8 KiB of the stack, from which show finds 16 \
 call frames and more, and GDB's backtrace too. $stack(N), and backtrace N, collect what N call frames take (512 bytes each, N up to \
-112), and show stops after them.
+112), and show stops after them. $stack_fp, $stack_fp(N) and backtrace N by frame-pointer collect 16 bytes for each caller of a program that keeps frame \
+pointers: a stack ends at the first function that keeps none.
 
 STUBS
   With --upstream, record is a debugger at a GDB stub, such as QEMU's (qemu-system-arm -gdb tcp::1234) or gdbserver. Each tracepoint \

@@ -133,20 +133,20 @@ impl StackItem {
         builder.op(Opcode::Sub);
         builder.op(Opcode::Dup).pick(2).op(Opcode::LessUnsigned);
         builder.op(Opcode::LogNot).if_goto(end);
-        for link in 1..=self.wanted() {
+        let collect = |builder: &mut Builder| {
             builder.op(Opcode::Dup).reg(stack_pointer).op(Opcode::Add);
             builder.trace_quick(LINK);
-            if link == self.wanted() {
-                builder.op(Opcode::Pop);
-                break;
-            }
+        };
+        collect(&mut builder);
+        for _ in 1..self.wanted() {
             builder.load(8).reg(stack_pointer).op(Opcode::Sub);
             // The caller's is above, and on the stack.
             builder.op(Opcode::Swap).pick(1).op(Opcode::LessUnsigned);
             builder.pick(1).pick(3).op(Opcode::LessUnsigned);
             builder.op(Opcode::BitAnd).op(Opcode::LogNot).if_goto(end);
+            collect(&mut builder);
         }
-        builder.place(end);
+        builder.op(Opcode::Pop).place(end);
         Some(builder)
     }
 }

@@ -293,6 +293,12 @@ fn backtrace_collects_the_stack() {
     let script = read("trace f\nactions\n  collect a\n  backtrace\n  bt 32\nend\n");
     let lines = script.tracepoints[0].command_lines();
     assert_eq!(lines, ["collect a", "collect $stack", "collect $stack(32)"]);
+    let script =
+        read("trace f\nactions\n  bt by frame-pointer\n  backtrace 4 by frame-pointer\nend\n");
+    let lines = script.tracepoints[0].command_lines();
+    assert_eq!(lines, ["collect $stack_fp", "collect $stack_fp(4)"]);
+    let error = wrong("trace f\nactions\n  backtrace 4 by frame\nend\n");
+    assert!(error.contains("`by frame-pointer`"), "{error}");
     let error = wrong("trace f\nactions\n  backtrace full\nend\n");
     assert!(error.contains("a count of call frames"), "{error}");
     let error = wrong("trace f\nbacktrace\nactions\n");

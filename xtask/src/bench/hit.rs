@@ -89,6 +89,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .arg(workspace::root().join("xtask/programs/hit.c")),
     )?;
 
+    let with_pointers = folder.path().join("hit-with-frame-pointers");
+    workspace::run(
+        Command::new("cc")
+            .args(["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o"])
+            .arg(&with_pointers)
+            .arg(workspace::root().join("xtask/programs/hit.c")),
+    )?;
+
     let mut valued = VALUES.map(|_| Vec::new());
     build_values(folder.path())?;
 
@@ -106,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut count = Turns::new("tracewire, count() by an integer");
     let mut timed = Turns::new("tracewire, a span, hist($duration)");
     let mut uprobe_span = Turns::new("uprobe and uretprobe");
-    let mut flow = Vec::new();
+    let (mut flow, mut stacks) = (Vec::new(), Vec::new());
     let (mut untraced, mut floor, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fast_refused, mut uprobe_refused) = (None, None);
     let mut bytes_a_frame = 0;
@@ -155,6 +163,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "span work",
         )?);
         flow.push(with_calls(&tracewire, &program)?);
+        stacks.push(with_tracewire(
+            &tracewire,
+            &with_pointers,
+            &["--mechanism", "jump", "--circular"],
+            &[&many.to_string(), "1", CALLERS],
+            None,
+            "work : $stack_fp(16)",
+        )?);
         for ((_, name, arguments, tracepoint, _), costs) in VALUES.iter().zip(&mut valued) {
             costs.push(nanoseconds_per_call(
                 Command::new(&tracewire)
@@ -276,6 +292,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     println!(
         "tracewire calls, an event of an entry or an exit: {:.4} µs, limit {FLOW_LIMIT} µs",
         (median(&flow) - median(&untraced)) / 2.0 / 1000.0
+    );
+    println!(
+        "a hit by jump, a stack of 16 by frame pointers: {:.4} µs, limit {STACK_LIMIT} µs",
+        median(&stacks) / 1000.0
     );
     println!("tracewire gdbserver: {bytes_a_frame} bytes a frame");
     for ((what, _, _, tracepoint, limit), costs) in VALUES.iter().zip(&valued) {
@@ -401,6 +421,11 @@ fn with_tracewire(
 const FLOW_CALLS: u64 = 60_000;
 /// The most that an event of a call is to cost, in µs.
 const FLOW_LIMIT: f64 = 0.02;
+
+/// How many callers a thread's function has whose stack is collected.
+const CALLERS: &str = "16";
+/// The most that such a hit is to cost, in µs.
+const STACK_LIMIT: f64 = 0.15;
 
 /// The calls of the function followed, an entry and an exit each.
 fn with_calls(tracewire: &Path, program: &Path) -> Result<f64> {
