@@ -1,10 +1,9 @@
 //! The code under construction: an assembler, the pad's stack frame, faulting instructions, out-of-line code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use iced_x86::BlockEncoderOptions;
-use iced_x86::IcedError;
 use iced_x86::code_asm::*;
+use iced_x86::{Encoder, IcedError, OpKind};
 
 use super::cost::{Costs, Part};
 use crate::layout::SharedLayout;
@@ -119,6 +118,9 @@ pub(super) enum Mode {
     Kernel,
 }
 
+/// A jump back over fewer bytes is short: its distance counts from its end, in one byte.
+const SHORT_JUMP: u64 = 120;
+
 /// A label that can be placed anywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Label(usize);
@@ -134,6 +136,8 @@ pub(super) struct Code<'o> {
     /// Where each slot is. Known from the first of two passes.
     slots: BTreeMap<Slot, u32>,
     labels: Vec<CodeLabel>,
+    /// The instruction at each label that has been placed.
+    places: Vec<Option<usize>>,
     /// Instruction, continuation, reason.
     faults: Vec<(usize, Label, FaultKind)>,
     later: Vec<(Mode, Later<'o>)>,
@@ -163,6 +167,7 @@ impl<'o> Code<'o> {
             sites: Vec::new(),
             slots,
             labels: Vec::new(),
+            places: Vec::new(),
             faults: Vec::new(),
             later: Vec::new(),
             deeper: 0,
@@ -209,8 +214,12 @@ impl<'o> Code<'o> {
     }
 
     pub(super) fn place_of(&mut self, slot: Slot) -> u32 {
+        if let Some(place) = self.slots.get(&slot) {
+            return *place;
+        }
         let next = self.room();
-        *self.slots.entry(slot).or_insert(next)
+        self.slots.insert(slot, next);
+        next
     }
 
     pub(super) fn slot(&mut self, slot: Slot) -> AsmMemoryOperand {
@@ -246,6 +255,7 @@ impl<'o> Code<'o> {
     pub(super) fn label(&mut self) -> Label {
         let label = self.asm.create_label();
         self.labels.push(label);
+        self.places.push(None);
         Label(self.labels.len() - 1)
     }
 
@@ -255,8 +265,12 @@ impl<'o> Code<'o> {
     }
 
     pub(super) fn place(&mut self, label: Label) -> Made {
-        if let Some(label) = self.labels.get_mut(label.0) {
-            self.asm.set_label(label)?;
+        let here = self.here();
+        if let Some(code_label) = self.labels.get_mut(label.0) {
+            self.asm.set_label(code_label)?;
+        }
+        if let Some(place) = self.places.get_mut(label.0) {
+            *place = Some(here);
         }
         // An instruction can have one label only.
         Ok(self.asm.zero_bytes()?)
@@ -304,28 +318,78 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
+    /// Encodes the instructions one after the other. The block encoder of `iced_x86` allocates memory for each and goes over them
+    /// several times, to make jumps short. Here a jump back is short where it can be, and one ahead is not.
     pub(super) fn assemble(&mut self) -> Made<Assembled> {
         // The code refers to nothing outside relative to its address, so any place works.
-        let place = 0;
-        let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-        let result = self.asm.assemble_options(place, options)?;
-        let offsets = &result.inner.new_instruction_offsets;
-        let missing = || CannotCompile::Encoding("an instruction has no offset".to_owned());
+        let mut encoder = Encoder::new(64);
+        let missing = || CannotCompile::Encoding("a label has no place".to_owned());
+        let instructions = self.asm.instructions();
+        let mut offsets = Vec::with_capacity(instructions.len() + 1);
+        let mut places: HashMap<u64, u64> = HashMap::with_capacity(self.labels.len());
+        // Where the distance of a jump ahead ends, and its label.
+        let mut ahead = Vec::new();
+        let mut at = 0_u64;
+        for instruction in instructions {
+            offsets.push(at);
+            // The address of an instruction is the number of its label until it is encoded.
+            if instruction.ip() != 0 {
+                places.insert(instruction.ip(), at);
+            }
+            let length = if instruction.op0_kind() == OpKind::NearBranch64 {
+                let label = instruction.near_branch64();
+                let mut jump = *instruction;
+                match places.get(&label) {
+                    Some(place) => {
+                        if at - place < SHORT_JUMP {
+                            jump.as_short_branch();
+                        } else {
+                            jump.as_near_branch();
+                        }
+                        jump.set_near_branch64(*place);
+                    }
+                    None => {
+                        jump.as_near_branch();
+                        jump.set_near_branch64(at);
+                    }
+                }
+                let length = encoder.encode(&jump, at)?;
+                if !places.contains_key(&label) {
+                    ahead.push((at + length as u64, label));
+                }
+                length
+            } else {
+                encoder.encode(instruction, at)?
+            };
+            at += length as u64;
+        }
+        offsets.push(at);
+        let mut bytes = encoder.take_buffer();
+        for (end, label) in ahead {
+            let distance = places.get(&label).ok_or_else(missing)? - end;
+            let distance = i32::try_from(distance).map_err(|_| missing())?;
+            let field = usize::try_from(end).ok().and_then(|end| {
+                let start = end.checked_sub(size_of_val(&distance))?;
+                bytes.get_mut(start..end)
+            });
+            field
+                .ok_or_else(missing)?
+                .copy_from_slice(&distance.to_le_bytes());
+        }
+        let offset = |instruction: usize| {
+            let offset = offsets.get(instruction).copied();
+            offset.and_then(|offset| u32::try_from(offset).ok())
+        };
         let mut faults = Vec::with_capacity(self.faults.len());
         for (instruction, label, kind) in &self.faults {
-            let at = *offsets.get(*instruction).ok_or_else(missing)?;
-            let label = self.labels.get(label.0).ok_or_else(missing)?;
-            let resume = result.label_ip(label)?.wrapping_sub(place);
+            let resume = self.places.get(label.0).copied().flatten();
             faults.push(Fault {
-                at,
-                resume: u32::try_from(resume).map_err(|_| missing())?,
+                at: offset(*instruction).ok_or_else(missing)?,
+                resume: resume.and_then(offset).ok_or_else(missing)?,
                 kind: *kind,
             });
         }
         faults.sort_by_key(|fault| fault.at);
-        Ok(Assembled {
-            bytes: result.inner.code_buffer,
-            faults,
-        })
+        Ok(Assembled { bytes, faults })
     }
 }
