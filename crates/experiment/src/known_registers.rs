@@ -12,6 +12,11 @@ impl KnownRegisters {
         self.0.clear();
     }
 
+    /// Has those of a run that is carried out elsewhere.
+    pub(crate) fn adopt(&mut self, all: &[(u64, Option<Vec<bool>>)]) {
+        self.0 = all.to_vec();
+    }
+
     pub(crate) fn all(&self) -> &[(u64, Option<Vec<bool>>)] {
         &self.0
     }

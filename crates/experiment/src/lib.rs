@@ -50,6 +50,7 @@ mod error;
 mod experiment;
 pub mod fake;
 mod fetched;
+pub mod handover;
 mod hit;
 mod in_file;
 mod installed;

@@ -106,6 +106,14 @@ impl Tracepoint {
         self.missing.add(missing);
     }
 
+    /// Has the counts of a run that is carried out elsewhere.
+    pub(crate) fn adopt_counts(&mut self, usage: TracepointUsage, missing: Missing) {
+        self.reset_counts();
+        self.usage = usage;
+        self.passes = usage.hits;
+        self.missing = missing;
+    }
+
     fn reset_counts(&mut self) {
         self.usage = TracepointUsage::default();
         self.passes = 0;

@@ -99,6 +99,8 @@ pub type TranslateCallback = extern "C" fn(Id, *const c_void);
 pub type InstructionCallback = extern "C" fn(c_uint, *mut c_void);
 /// Called when an instruction has accessed memory.
 pub type MemoryCallback = extern "C" fn(c_uint, AccessInfo, u64, *mut c_void);
+/// Called when QEMU has thrown all translated code away.
+pub type FlushCallback = extern "C" fn(Id);
 /// Called when QEMU ends.
 pub type ExitCallback = extern "C" fn(Id, *mut c_void);
 
@@ -159,6 +161,7 @@ macro_rules! functions {
 functions! {
     register_vcpu_init: c"qemu_plugin_register_vcpu_init_cb", fn(Id, CpuCallback);
     register_translate: c"qemu_plugin_register_vcpu_tb_trans_cb", fn(Id, TranslateCallback);
+    register_flush: c"qemu_plugin_register_flush_cb", fn(Id, FlushCallback);
     register_exit: c"qemu_plugin_register_atexit_cb", fn(Id, ExitCallback, *mut c_void);
     register_instruction: c"qemu_plugin_register_vcpu_insn_exec_cb", fn(*mut c_void, InstructionCallback, c_int, *mut c_void);
     register_memory: c"qemu_plugin_register_vcpu_mem_cb", fn(*mut c_void, MemoryCallback, c_int, c_int, *mut c_void);
@@ -245,6 +248,12 @@ impl Api {
             (self.functions.register_translate)(id, translate);
             (self.functions.register_exit)(id, exit, ptr::null_mut());
         }
+    }
+
+    /// Has the callback called each time when QEMU has thrown all translated code away.
+    pub fn register_flush(&self, id: Id, flush: FlushCallback) {
+        // SAFETY: the id is QEMU's, and the function has the type that QEMU calls.
+        unsafe { (self.functions.register_flush)(id, flush) };
     }
 
     /// The instructions of a block.

@@ -5,7 +5,8 @@
 //! qemu-system-riscv64 -plugin libtracewire_qemu_plugin.so,out=run.trace,limit=1000000 -kernel firmware.elf
 //! ```
 //!
-//! With `experiment=FILE` it runs the tracepoints of that file instead, and writes a trace file.
+//! With `experiment=FILE` it runs the tracepoints of that file instead, and writes a trace file. With `control=SOCKET` it runs those that
+//! a debugger's side hands over.
 //!
 //! `tracewire qemu` starts QEMU with it, and all of Tracewire reads the file. The arguments are those of [`options::Options`].
 //!
@@ -84,6 +85,9 @@ fn install(id: Id, target: &str, arguments: &[String]) -> Result<(), Box<dyn std
     let architecture = machine::architecture(target)
         .ok_or_else(|| format!("the registers of {target} are not known to Tracewire"))?;
     let api = Api::find()?;
+    if let Some(socket) = &options.control {
+        return tracepoints::control::install(id, architecture, api, socket);
+    }
     if let Some(definitions) = &options.experiment {
         return tracepoints::install(id, architecture, api, &options, definitions);
     }

@@ -31,6 +31,8 @@ pub struct Options {
     pub keep_running: bool,
     /// The definitions of tracepoints, whose frames are then recorded.
     pub experiment: Option<PathBuf>,
+    /// The socket at which a debugger's side hands experiments over; nothing is recorded to a file then.
+    pub control: Option<PathBuf>,
     /// Whether all registers are compared after each instruction, and not only those that its code can write.
     pub compare_all: bool,
 }
@@ -51,7 +53,7 @@ pub enum Registers {
 pub enum OptionError {
     /// No such option.
     #[error(
-        "unknown option {0:?}: there are out registers memory disassembly range cpu start skip stop limit keep-running experiment compare"
+        "unknown option {0:?}: there are out registers memory disassembly range cpu start skip stop limit keep-running experiment control compare"
     )]
     Unknown(String),
     /// A value that the option does not have.
@@ -67,6 +69,9 @@ pub enum OptionError {
     /// An option that tracepoints do not have.
     #[error("{0} is for recordings of all instructions, and not with experiment=FILE")]
     NotWithExperiment(String),
+    /// An option that experiments of a debugger do not have.
+    #[error("{0} is for recordings, and not with control=SOCKET")]
+    NotWithControl(String),
     /// There is no name of a file.
     #[error("out=FILE is missing: the file that the trace is written to")]
     NoFile,
@@ -88,9 +93,11 @@ impl Options {
             limit: None,
             keep_running: false,
             experiment: None,
+            control: None,
             compare_all: false,
         };
         let mut other = None;
+        let mut other_than_control = None;
         for argument in arguments {
             let (name, value) = argument.split_once('=').unwrap_or((argument, "on"));
             let wrong = |expected| OptionError::Value {
@@ -100,8 +107,11 @@ impl Options {
             };
             let address = |text| number(text).ok_or(wrong("an address, such as 0x8000"));
             let count = || number(value).ok_or(wrong("a number"));
-            if !["out", "keep-running", "experiment"].contains(&name) {
+            if !["out", "keep-running", "experiment", "control"].contains(&name) {
                 other.get_or_insert_with(|| name.to_owned());
+            }
+            if name != "control" {
+                other_than_control.get_or_insert_with(|| name.to_owned());
             }
             match name {
                 "out" => options.out = PathBuf::from(value),
@@ -147,6 +157,7 @@ impl Options {
                     options.keep_running = switch(value).ok_or(wrong("on or off"))?;
                 }
                 "experiment" => options.experiment = Some(PathBuf::from(value)),
+                "control" => options.control = Some(PathBuf::from(value)),
                 "compare" => {
                     options.compare_all = match value {
                         "written" => false,
@@ -156,6 +167,12 @@ impl Options {
                 }
                 _ => return Err(OptionError::Unknown(name.to_owned())),
             }
+        }
+        if options.control.is_some() {
+            return match other_than_control {
+                Some(name) => Err(OptionError::NotWithControl(name)),
+                None => Ok(options),
+            };
         }
         if options.out.as_os_str().is_empty() {
             return Err(OptionError::NoFile);
@@ -219,6 +236,12 @@ mod tests {
             assert!(Options::parse(["out=a", wrong]).is_err(), "{wrong}");
         }
         assert_eq!(Options::parse(["limit=3"]), Err(OptionError::NoFile));
+        let control = Options::parse(["control=/tmp/socket"]).expect("all that is needed");
+        assert_eq!(control.control, Some(PathBuf::from("/tmp/socket")));
+        assert_eq!(
+            Options::parse(["out=a", "control=b"]),
+            Err(OptionError::NotWithControl("out".to_owned()))
+        );
         let both = Options::parse(["out=a", "limit=3", "experiment=b"]);
         assert_eq!(
             both,

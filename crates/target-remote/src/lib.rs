@@ -17,6 +17,11 @@
 //!
 //! A site is a software breakpoint (`Z0`), else a hardware breakpoint (`Z1`), else the machine's breakpoint instruction written to memory,
 //! which is then hidden from all readers of memory. A refusal names the stub's reason.
+//!
+//! # QEMU with Tracewire's plugin
+//!
+//! A stop and a start of QEMU alone take longer than a tenth of a debugger's breakpoint. A [`Plugin`] in the QEMU behind the stub runs the
+//! experiment in the guest instead; the target then inserts nothing at the stub ([`RemoteTarget::insert_elsewhere`]).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -27,6 +32,7 @@ mod error;
 mod forecast;
 mod link;
 mod machine;
+mod plugin;
 mod registers;
 mod stop;
 mod stub;
@@ -38,6 +44,7 @@ pub use address::upstream_address;
 pub use breakpoints::Breakpoints;
 pub use error::RemoteError;
 pub use machine::RemoteMachine;
+pub use plugin::{Plugin, PluginError};
 pub use registers::RegisterView;
 pub use stop::{Stop, StopEvent};
 pub use stub::{Options, Stub};

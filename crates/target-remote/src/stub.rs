@@ -345,6 +345,20 @@ impl Stub {
         Ok(reply == Reply::Ok)
     }
 
+    /// Writes pieces of memory with one round trip; of each whether the stub has done it.
+    pub(crate) fn write_pieces(
+        &mut self,
+        pieces: impl IntoIterator<Item = (Address, Vec<u8>)>,
+    ) -> Result<Vec<bool>, RemoteError> {
+        let requests = pieces.into_iter().map(|(address, bytes)| {
+            let data = CountedHex(bytes);
+            Request::from(MemoryRequest::Write { address, data })
+        });
+        let requests: Vec<Request> = requests.collect();
+        let replies = self.talk.ask_all(&requests)?;
+        Ok(replies.iter().map(|reply| *reply == Reply::Ok).collect())
+    }
+
     /// Inserts a breakpoint, and says what the stub answers.
     pub(crate) fn insert(
         &mut self,

@@ -23,6 +23,8 @@ const MOST_STEPS_AGAIN: usize = 16;
 const MOST_IDLE_STEPS: usize = 3;
 /// How many packets are kept that are not about stops.
 const MOST_ASIDES: usize = 256;
+/// How many pieces of memory are written at once.
+const MOST_WRITES: usize = 64;
 /// How often it is looked whether a run is to end.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -50,6 +52,8 @@ pub struct RemoteTarget {
     deferred: VecDeque<(Thread, Signal)>,
     asides: Vec<Vec<u8>>,
     run_ended: bool,
+    /// Whether tracepoints are somebody else's affair, so that none is inserted at the stub.
+    inserts_elsewhere: bool,
     block: Vec<u8>,
     known: Vec<bool>,
     unknown: Vec<u64>,
@@ -112,6 +116,7 @@ impl RemoteTarget {
             deferred: VecDeque::new(),
             asides: Vec::new(),
             run_ended: false,
+            inserts_elsewhere: false,
             block: Vec::new(),
             known: Vec::new(),
             unknown: Vec::new(),
@@ -199,6 +204,44 @@ impl RemoteTarget {
             self.collected.insert(self.standing.thread, here);
         }
         Ok(())
+    }
+
+    /// Whether tracepoints are inserted elsewhere from now on, as by a plugin in the emulator: nothing is inserted at the stub. None is
+    /// inserted there when this is called.
+    pub fn insert_elsewhere(&mut self, elsewhere: bool) {
+        debug_assert!(
+            !self.breakpoints.has_sites(),
+            "tracepoints are in one place"
+        );
+        self.inserts_elsewhere = elsewhere;
+    }
+
+    /// Takes the threads that stand past a tracepoint: the next instruction of each is no hit, if it is at this address.
+    pub fn take_passed(&mut self) -> Vec<(Option<ThreadSelector>, Address)> {
+        std::mem::take(&mut self.collected).into_iter().collect()
+    }
+
+    /// Writes the first byte of instructions as it is. An emulator translates them again then. Returns the first address at which that
+    /// cannot be done.
+    ///
+    /// # Errors
+    /// When the stub fails.
+    pub fn write_again(&mut self, addresses: &[Address]) -> Result<Option<Address>, RemoteError> {
+        self.stub.select(self.standing.thread)?;
+        let machine = self.stub.machine();
+        let places: Vec<Address> = (addresses.iter().map(|at| machine.canonical(*at))).collect();
+        for places in places.chunks(MOST_WRITES) {
+            let pieces: Vec<_> = places.iter().map(|at| (*at, 1)).collect();
+            let bytes = self.stub.read_memory(&pieces)?;
+            if let Some((at, _)) = places.iter().zip(&bytes).find(|(_, one)| one.is_empty()) {
+                return Ok(Some(*at));
+            }
+            let written = self.stub.write_pieces(places.iter().copied().zip(bytes))?;
+            if let Some((at, _)) = places.iter().zip(written).find(|(_, done)| !done) {
+                return Ok(Some(*at));
+            }
+        }
+        Ok(None)
     }
 
     fn stand(&mut self, stop: Box<Stop>) {
@@ -753,6 +796,9 @@ fn delivered(stop: &Stop) -> Option<(Signal, Thread)> {
 
 impl Target for RemoteTarget {
     fn insert(&mut self, address: Address) -> Result<(), TargetError> {
+        if self.inserts_elsewhere {
+            return Ok(());
+        }
         let at = self.stub.machine().canonical(address);
         match self.breakpoints.insert(&mut self.stub, at) {
             Ok(Ok(())) => Ok(()),

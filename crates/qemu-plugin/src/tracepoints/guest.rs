@@ -39,6 +39,11 @@ impl Sites {
         address & self.mask
     }
 
+    /// No instruction has one any more.
+    pub fn clear(&mut self) {
+        self.addresses.clear();
+    }
+
     /// The address of the tracepoints at an instruction.
     pub fn tracepoints_at(&self, address: u64) -> Option<Address> {
         self.addresses.get(&self.in_guest(address)).copied()

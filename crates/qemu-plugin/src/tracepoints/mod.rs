@@ -4,7 +4,11 @@
 //! come in a file, and the frames go to a trace file.
 
 mod buffer;
+pub mod control;
+mod frames;
 mod guest;
+mod instrumentation;
+mod moving;
 mod tracing;
 
 use std::ffi::{c_uint, c_void};
@@ -19,7 +23,8 @@ use tracewire_experiment::Definitions;
 use crate::api::{self, Api, Id};
 use crate::cpu_threads::SHARED;
 use crate::options::Options;
-use tracing::{Finished, Place, Tracing};
+use instrumentation::Place;
+use tracing::{Finished, Tracing};
 
 /// The run of this process. Callbacks of several cpus come on several threads; each takes it for itself.
 static TRACING: OnceLock<Mutex<Tracing>> = OnceLock::new();

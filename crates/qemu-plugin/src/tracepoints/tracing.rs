@@ -1,23 +1,23 @@
 //! The run: what happens at an instruction, and at the end.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use tracewire_arch::{Architecture, RegisterLayout};
 use tracewire_experiment::{
-    AddressForm, DefineError, Definitions, Experiment, FrameStore, Hit, HitHandler, Mechanism,
-    Missing, Options, Outcome, StartError, StoreError, Target, tell_as_gdb_takes,
+    AddressForm, DefineError, Definitions, Experiment, FrameStore, Mechanism, Missing, Options,
+    StartError, StoreError, Target, tell_as_gdb_takes,
 };
 use tracewire_model::{
-    Address, AggregateKey, AggregateTable, Status, StatusFields, StopReason, Tracepoint,
+    AggregateKey, AggregateTable, Status, StatusFields, StopReason, Tracepoint,
     TracepointNumber,
 };
 use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, LineError, WriteError};
 
 use super::buffer::Buffer;
-use super::guest::{GuestCpu, GuestRegisters, RegisterBlock, Sites, Standing};
-use crate::api::{Api, Block, InstructionCallback, RegisterHandle, Switch};
-use crate::cpu_threads::CpuThreads;
+use super::guest::Sites;
+use super::instrumentation::{Instrumentation, Place};
+use super::moving::Moving;
+use crate::api::{Api, Block, InstructionCallback, RegisterHandle};
 use crate::machine::Peculiarities;
 
 /// How old counts in the growing file are at most, in microseconds, while there are hits.
@@ -57,45 +57,13 @@ pub enum BeginError {
     Start(#[from] StartError),
 }
 
-/// A place in the guest's code by its number, which QEMU passes to the callback.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place(pub usize);
-
-/// An instruction that may be of interest.
-#[derive(Clone, Copy, Debug)]
-struct Instruction {
-    address: u64,
-    tracepoints: Option<Address>,
-}
-
-/// The experiment, which goes from thread to thread.
-#[derive(Debug)]
-struct Moving(Experiment<Buffer>);
-
-// SAFETY: an experiment shares only the variables that pads have, and this one has no pads, since its target has none. It is used
-// behind a lock.
-unsafe impl Send for Moving {}
-
 /// The run.
 #[derive(Debug)]
 pub struct Tracing {
-    api: Api,
-    architecture: Architecture,
+    instrumentation: Instrumentation,
     /// None when the file is finished.
-    experiment: Option<Moving>,
+    experiment: Option<Moving<Buffer>>,
     file: FileParts,
-    sites: Sites,
-    registers: GuestRegisters,
-    block: RegisterBlock,
-    threads: CpuThreads,
-    instructions: Vec<Instruction>,
-    places: HashMap<u64, Place>,
-    /// The switch for QEMU's callback at each instruction of a cpu that steps; `None` if no tracepoint steps.
-    steps: Option<Switch>,
-    /// Which cpus step.
-    stepping: Vec<bool>,
-    /// When the last hit was.
-    time: u64,
     /// Whether something is counted, so that the growing file is described again now and then.
     counts: bool,
     /// When that was.
@@ -180,27 +148,18 @@ impl Tracing {
         for variable in variables {
             experiment.define_variable(variable);
         }
-        let mut sites = Sites::new(&file.layout);
         let counts = (tracepoints.iter()).any(|one| !one.definition.counting.is_empty());
         let has_steps = (tracepoints.iter()).any(|one| one.definition.step_count > 0);
-        if let Err(error) = start(&mut experiment, tracepoints, &mut sites) {
+        let mut instrumentation = Instrumentation::new(api, architecture);
+        instrumentation.begin(&file.layout, has_steps);
+        if let Err(error) = start(&mut experiment, tracepoints, instrumentation.sites()) {
             experiment.into_store().discard();
             return Err(error);
         }
         let mut tracing = Self {
-            registers: GuestRegisters::new(file.layout.clone(), order),
-            steps: has_steps.then(|| api.new_switch()),
-            api,
-            architecture,
+            instrumentation,
             experiment: None,
             file,
-            sites,
-            block: RegisterBlock::default(),
-            threads: CpuThreads::default(),
-            instructions: Vec::new(),
-            places: HashMap::new(),
-            stepping: Vec::new(),
-            time: 0,
             counts,
             described: 0,
             out: out.to_owned(),
@@ -215,7 +174,7 @@ impl Tracing {
     }
 
     pub fn api(&self) -> &Api {
-        &self.api
+        self.instrumentation.api()
     }
 
     /// Whether the guest runs on when the run has ended.
@@ -225,34 +184,12 @@ impl Tracing {
 
     /// A cpu is made, which has these registers. Returns whether its number may be wrong in callbacks.
     pub fn cpu(&mut self, described: Vec<(RegisterHandle, String)>) -> bool {
-        self.registers.find(self.architecture, &described);
-        self.threads.add()
+        self.instrumentation.cpu(described)
     }
 
-    /// A block is translated: instructions with tracepoints have the callback, and others where a cpu that steps may come to them.
+    /// A block is translated.
     pub fn translate(&mut self, block: Block, callback: InstructionCallback) {
-        for instruction in self.api.instructions(block) {
-            let address = self.sites.in_guest(self.api.address(instruction));
-            let tracepoints = self.sites.tracepoints_at(address);
-            if tracepoints.is_none() && self.steps.is_none() {
-                continue;
-            }
-            let instructions = &mut self.instructions;
-            let Place(number) = *self.places.entry(address).or_insert_with(|| {
-                instructions.push(Instruction {
-                    address,
-                    tracepoints,
-                });
-                Place(instructions.len() - 1)
-            });
-            match &self.steps {
-                Some(switch) if tracepoints.is_none() => {
-                    self.api
-                        .on_execution_if(instruction, callback, switch, number);
-                }
-                _ => self.api.on_execution(instruction, callback, true, number),
-            }
-        }
+        self.instrumentation.translate(block, callback);
     }
 
     /// A cpu is about to execute an instruction. Returns whether the run continues.
@@ -263,68 +200,24 @@ impl Tracing {
         let Some(Moving(experiment)) = &mut self.experiment else {
             return false;
         };
-        let Some(Instruction {
-            address,
-            tracepoints,
-        }) = self.instructions.get(place.0).copied()
-        else {
-            return true;
-        };
-        let number = cpu as usize;
-        if self.stepping.len() <= number {
-            self.stepping.resize(number + 1, false);
-        }
-        let steps = self.stepping[number];
-        self.time = self.time.max(self.sites.now());
-        self.block.forget();
-        let standing = Standing {
-            cpu,
-            address,
-            time: self.time,
-        };
-        // SAFETY: the caller is in the callback, and the value is used only here.
-        let mut thread = unsafe {
-            GuestCpu::of_callback(
-                &mut self.api,
-                &self.registers,
-                &mut self.block,
-                &self.sites,
-                standing,
-            )
-        };
-        let mut outcome = Outcome {
-            step: false,
-            run_ended: false,
-        };
-        if steps {
-            let at = tracepoints.unwrap_or(Address(address));
-            outcome = experiment.hit(Hit::Step(at), &mut thread);
-        }
-        if let Some(tracepoints) = tracepoints
-            && !outcome.run_ended
-        {
-            outcome = experiment.hit(Hit::Tracepoint(tracepoints), &mut thread);
-        }
-        if self.counts && self.time.saturating_sub(self.described) >= DESCRIBED_AFTER {
-            self.described = self.time;
+        // SAFETY: the caller is in the callback.
+        let goes_on = unsafe { self.instrumentation.reach(experiment, cpu, place) };
+        let time = self.instrumentation.time();
+        if self.counts && time.saturating_sub(self.described) >= DESCRIBED_AFTER {
+            self.described = time;
             // If the disk is full, the previous counts stay until the end.
             let _ = self.file.describe(experiment);
         }
-        if outcome.step != steps {
-            self.stepping[number] = outcome.step;
-            if let Some(switch) = &self.steps {
-                self.api.set_switch(switch, cpu, outcome.step);
-            }
-        }
-        !outcome.run_ended
+        goes_on
     }
 
     /// Ends the run, with this note if it is still on, and finishes the file. `None` if that was already done.
     pub fn finish(&mut self, words: Option<&str>) -> Option<Finished> {
         let Moving(mut experiment) = self.experiment.take()?;
-        let now = self.time.max(self.sites.now());
+        let sites = self.instrumentation.sites();
+        let now = sites.now();
         let words = words.map(str::to_owned);
-        let stopped = experiment.stop(&mut self.sites, StopReason::Command, words, now);
+        let stopped = experiment.stop(sites, StopReason::Command, words, now);
         debug_assert!(stopped.is_ok(), "{stopped:?}");
         let missing = (experiment.tracepoints())
             .map(|one| (one.definition().number, one.missing()))
@@ -362,7 +255,7 @@ fn start(
 }
 
 /// Refuses conditions that could not be evaluated at any hit.
-fn check_conditions(
+pub(super) fn check_conditions(
     architecture: Architecture,
     layout: &RegisterLayout,
     tracepoints: &[Tracepoint],
