@@ -1,14 +1,15 @@
 //! `proxy`: tracepoints in front of any stub.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueHint};
 use tracewire_arch::Architecture;
 use tracewire_packets::ConnectionAddress;
 use tracewire_server::Listener;
 use tracewire_server::proxy::{Proxy, Tracepoints, serve};
-use tracewire_target_remote::{Options, Stub, upstream_address};
+use tracewire_target_remote::{Options, Plugin, Stub, upstream_address};
 
 use crate::Answer;
 use crate::clients::ClientArguments;
@@ -18,6 +19,9 @@ GDB connects here with `target remote`, as it would to the stub, and has its tra
 All else goes to the stub and back as it is. A tracepoint is a breakpoint at the stub, which the proxy goes over by itself.
 
 A stub that has tracepoints of its own keeps them, unless --hide-tracepoints is given.
+
+In front of a QEMU that was started with Tracewire's plugin and its option control=SOCKET, --qemu-plugin names that socket. Tracepoints are then \
+evaluated and collected inside QEMU, and the guest does not stop at them. `tracewire qemu --gdb` does all of it.
 
 When the stub does not answer, or does what it must not, the trace run ends with the reason in `tstatus`, and its frames can still be looked at.
 
@@ -42,6 +46,9 @@ pub struct ProxyArguments {
     /// Do not let tracepoints of the stub's own pass
     #[arg(long)]
     pub hide_tracepoints: bool,
+    /// The control socket of Tracewire's plugin in the QEMU whose stub it is: tracepoints then do not stop the guest
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    pub qemu_plugin: Option<PathBuf>,
     /// How long the stub may take to answer
     #[arg(long, value_name = "SECONDS", value_parser = crate::arguments::parse_seconds, default_value = "10")]
     pub timeout: Duration,
@@ -60,8 +67,16 @@ pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
     let token = arguments.clients.token()?;
     let listener = Listener::bind(&arguments.address)
         .with_context(|| format!("cannot listen at {}", arguments.address))?;
+    let plugin = (arguments.qemu_plugin.as_deref())
+        .map(|socket| {
+            let plugin = Plugin::connect(socket, arguments.timeout);
+            plugin.with_context(|| format!("{}", socket.display()))
+        })
+        .transpose()?;
+    // A QEMU without a target description is asked for its machine so.
+    let of_plugin = plugin.as_ref().map(Plugin::machine);
     let options = Options {
-        architecture: arguments.architecture,
+        architecture: arguments.architecture.or(of_plugin),
         limit: arguments.timeout,
     };
     let stub = Stub::connect(&arguments.upstream, &options)?;
@@ -73,6 +88,9 @@ pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
     let machine = stub.machine().architecture();
     let machine = machine.map_or_else(|| "an unnamed machine".to_owned(), |it| it.to_string());
     let mut proxy = Proxy::new(stub, tracepoints, arguments.clients.save_folder())?;
+    if let Some(plugin) = plugin {
+        proxy.use_plugin(plugin, |words| message!("{words}"));
+    }
     if proxy.passes_tracepoints() {
         message!(
             "tracewire: the stub has tracepoints of its own, which are let pass; --hide-tracepoints puts Tracewire's in their place"

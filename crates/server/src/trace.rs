@@ -1,6 +1,7 @@
 //! The experiment behind the tracepoint packets, for any target.
 
 pub(crate) mod buffer;
+mod elsewhere;
 mod frame;
 mod kept;
 mod requests;

@@ -1,9 +1,9 @@
 //! Tracewire's plugin in the QEMU behind a stub: it runs an experiment in the guest, without a stop.
 
-use std::io::{BufReader, BufWriter, Write as _};
+use std::io::{self, BufReader, BufWriter, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracewire_arch::Architecture;
 use tracewire_experiment::handover::{Answer, Greeting, MessageError, Progress, Request};
@@ -34,6 +34,20 @@ impl PluginError {
     }
 }
 
+/// How often it is looked whether the socket is there.
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn connect(socket: &Path, until: Instant) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < until => {
+                std::thread::sleep(PAUSE);
+            }
+            connected => return connected,
+        }
+    }
+}
+
 /// The plugin.
 #[derive(Debug)]
 pub struct Plugin {
@@ -43,13 +57,14 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Connects to the socket of the plugin's `control` option. An answer may take as long as `limit`.
+    /// Connects to the socket of the plugin's `control` option, which a QEMU that is being started has not made yet. That may take as long
+    /// as `limit`, and so may an answer.
     ///
     /// # Errors
     /// When there is no such plugin.
     pub fn connect(socket: &Path, limit: Duration) -> Result<Self, PluginError> {
         let open = || {
-            let stream = UnixStream::connect(socket)?;
+            let stream = connect(socket, Instant::now() + limit)?;
             stream.set_read_timeout(Some(limit))?;
             stream.set_write_timeout(Some(limit))?;
             Ok((BufWriter::new(stream.try_clone()?), BufReader::new(stream)))

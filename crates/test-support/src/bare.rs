@@ -184,6 +184,26 @@ impl BareMachine {
     #[must_use]
     #[track_caller]
     pub fn start(&self, elf: &Path, directory: &Path) -> Qemu {
+        self.start_with(elf, directory, &[])
+    }
+
+    /// As [`start`](Self::start), with Tracewire's plugin in QEMU, which listens at [`Qemu::control`].
+    ///
+    /// # Panics
+    /// When QEMU does not start.
+    #[must_use]
+    #[track_caller]
+    pub fn start_with_plugin(&self, elf: &Path, directory: &Path, plugin: &Path) -> Qemu {
+        let control = directory.join(format!("{}.control", self.name));
+        let _ = std::fs::remove_file(&control);
+        let option = format!("{},control={}", plugin.display(), control.display());
+        let mut qemu = self.start_with(elf, directory, &["-plugin", &option]);
+        qemu.control = Some(control);
+        qemu
+    }
+
+    #[track_caller]
+    fn start_with(&self, elf: &Path, directory: &Path, more: &[&str]) -> Qemu {
         let socket = directory.join(format!("{}.socket", self.name));
         let _ = std::fs::remove_file(&socket);
         // A client may connect at once, also before QEMU has started.
@@ -196,11 +216,16 @@ impl BareMachine {
                 "-gdb",
                 "chardev:stub",
             ])
+            .args(more)
             .stdin(OwnedFd::from(listener))
             .stdout(Stdio::null())
             .spawn()
             .expect("QEMU starts");
-        Qemu { child, socket }
+        Qemu {
+            child,
+            socket,
+            control: None,
+        }
     }
 }
 
@@ -223,6 +248,8 @@ pub struct Qemu {
     child: Child,
     /// The socket of its stub.
     pub socket: PathBuf,
+    /// The socket of the plugin in it, which is there when the stub answers.
+    pub control: Option<PathBuf>,
 }
 
 impl Drop for Qemu {

@@ -1,7 +1,7 @@
-//! `cargo xtask bench proxy`: hits a second with two values at the stubs of QEMU, in three ways: a tracepoint through the proxy, a
-//! breakpoint of GDB with commands, and `dprintf`.
+//! `cargo xtask bench proxy`: hits a second with two values at the stubs of QEMU, in four ways: a tracepoint through the proxy in front of
+//! a QEMU with Tracewire's plugin, and of one without; a breakpoint of GDB with commands; and `dprintf`.
 //!
-//! One GDB script is the same in all three, but for what is at the function. The time is between two stops at another function, which
+//! One GDB script is the same in all, but for what is at the function. The time is between two stops at another function, which
 //! is called after each thousand hits. Round trips are counted in a run of their own, between the proxy and the stub.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use tracewire_test_support::{BARE_MACHINES, BareMachine, Gdb};
+use tracewire_test_support::{BARE_MACHINES, BareMachine, Gdb, Qemu};
 
 use super::{median, print_ratio};
 use crate::{setup, workspace};
@@ -45,12 +45,17 @@ const MOST_TRIPS: f64 = 4.0;
 /// What GDB's own requests at the stop after each thousand hits may add to the round trips of a hit.
 const OF_STOPS: f64 = 0.03;
 
+/// How many times as many hits there are in a turn with the plugin.
+const INSIDE: u32 = 10;
+
 /// How many hits are between two stops.
 const HITS: u32 = 1000;
 
 /// What is at the function.
 #[derive(Clone, Copy)]
 enum Way {
+    /// With the plugin.
+    Inside,
     Tracepoint,
     Breakpoint,
     Dprintf,
@@ -63,9 +68,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         None => workspace::tracewire()?,
     };
     let directory = tempfile::tempdir()?;
+    workspace::run(workspace::cargo("build").args([
+        "--release",
+        "--quiet",
+        "--package",
+        "tracewire-qemu-plugin",
+    ]))?;
+    let plugin = workspace::target().join("release/libtracewire_qemu_plugin.so");
     println!(
-        "{:<10}{:>12}{:>14}{:>12}{:>18}",
-        "hits/s", "proxy", "breakpoint", "dprintf", "round trips/hit"
+        "{:<10}{:>12}{:>12}{:>14}{:>12}{:>18}{:>18}",
+        "hits/s",
+        "with plugin",
+        "proxy",
+        "breakpoint",
+        "dprintf",
+        "round trips/hit",
+        "with plugin"
     );
     let mut missed = Vec::new();
     let is_wanted = |machine: &BareMachine| {
@@ -78,27 +96,34 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             directory: directory.path(),
             elf: machine.build(directory.path()),
             tracewire: &tracewire,
+            plugin: &plugin,
         };
-        let [mut ours, mut breakpoint, mut dprintf] = <[Vec<f64>; 3]>::default();
+        let [mut inside, mut ours, mut breakpoint, mut dprintf] = <[Vec<f64>; 4]>::default();
         for _ in 0..arguments.rounds {
+            inside.push(guest.speed(Way::Inside, arguments.thousands * INSIDE)?);
             ours.push(guest.speed(Way::Tracepoint, arguments.thousands)?);
             breakpoint.push(guest.speed(Way::Breakpoint, 1)?);
             dprintf.push(guest.speed(Way::Dprintf, 1)?);
         }
-        let trips = guest.round_trips()?;
+        let trips = guest.round_trips(Way::Tracepoint)?;
+        let trips_inside = guest.round_trips(Way::Inside)?;
         println!(
-            "{:<10}{:>12.0}{:>14.0}{:>12.0}{trips:>18.3}",
+            "{:<10}{:>12.0}{:>12.0}{:>14.0}{:>12.0}{trips:>18.3}{trips_inside:>18.3}",
             machine.name,
+            median(&inside),
             median(&ours),
             median(&breakpoint),
             median(&dprintf)
         );
         // The ratio of speeds: ours are in place of the peer's times.
+        print_ratio("  with plugin / breakpoint", &inside, &breakpoint);
+        print_ratio("  with plugin / dprintf", &inside, &dprintf);
         print_ratio("  proxy / breakpoint", &ours, &breakpoint);
         print_ratio("  proxy / dprintf", &ours, &dprintf);
-        if median(&ours) < median(&breakpoint) * LEAST_OF_BREAKPOINT
-            || median(&ours) < median(&dprintf) * LEAST_OF_DPRINTF
+        if median(&inside) < median(&breakpoint) * LEAST_OF_BREAKPOINT
+            || median(&inside) < median(&dprintf) * LEAST_OF_DPRINTF
             || trips > MOST_TRIPS + OF_STOPS
+            || trips_inside > MOST_TRIPS + OF_STOPS
         {
             missed.push(machine.name);
         }
@@ -114,14 +139,15 @@ struct Guest<'a> {
     directory: &'a Path,
     elf: PathBuf,
     tracewire: &'a Path,
+    plugin: &'a Path,
 }
 
 impl Guest<'_> {
     /// Hits a second.
     fn speed(&self, way: Way, thousands: u32) -> Result<f64> {
-        let qemu = self.machine.start(&self.elf, self.directory);
+        let qemu = self.qemu(way);
         let proxy = match way {
-            Way::Tracepoint => Some(self.proxy(&qemu.socket)?),
+            Way::Inside | Way::Tracepoint => Some(self.proxy(&qemu.socket, &qemu)?),
             Way::Breakpoint | Way::Dprintf => None,
         };
         let address = match &proxy {
@@ -132,13 +158,22 @@ impl Guest<'_> {
         Ok(f64::from(thousands * HITS) / seconds)
     }
 
+    fn qemu(&self, way: Way) -> Qemu {
+        match way {
+            Way::Inside => {
+                (self.machine).start_with_plugin(&self.elf, self.directory, self.plugin)
+            }
+            _ => self.machine.start(&self.elf, self.directory),
+        }
+    }
+
     /// Round trips between the proxy and the stub at each hit.
-    fn round_trips(&self) -> Result<f64> {
+    fn round_trips(&self, way: Way) -> Result<f64> {
         let trips = |thousands| {
-            let qemu = self.machine.start(&self.elf, self.directory);
+            let qemu = self.qemu(way);
             let relay = Relay::start(&qemu.socket, self.directory.join("relay.socket"))?;
-            let proxy = self.proxy(&relay.socket)?;
-            self.seconds(Way::Tracepoint, &proxy.address, thousands)?;
+            let proxy = self.proxy(&relay.socket, &qemu)?;
+            self.seconds(way, &proxy.address, thousands)?;
             Ok::<_, anyhow::Error>(relay.trips.load(Ordering::Relaxed))
         };
         // What is there beside hits is the same in both.
@@ -146,11 +181,14 @@ impl Guest<'_> {
         Ok((many as f64 - few as f64) / f64::from(2 * HITS))
     }
 
-    fn proxy(&self, upstream: &Path) -> Result<Proxy> {
+    fn proxy(&self, upstream: &Path, qemu: &Qemu) -> Result<Proxy> {
+        let plugin = qemu.control.as_deref();
+        let plugin = plugin.map(|control| [Path::new("--qemu-plugin"), control]);
         let mut child = Command::new(self.tracewire)
             .args(["proxy", ":0", "--upstream"])
             .arg(format!("unix:{}", upstream.display()))
             .args(["--architecture", self.machine.name])
+            .args(plugin.into_iter().flatten())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -171,7 +209,7 @@ impl Guest<'_> {
     /// The time that GDB measures.
     fn seconds(&self, way: Way, address: &str, thousands: u32) -> Result<f64> {
         let what = match way {
-            Way::Tracepoint => "trace work\nactions\ncollect n, total\nend\ntstart\n",
+            Way::Inside | Way::Tracepoint => "trace work\nactions\ncollect n, total\nend\ntstart\n",
             Way::Breakpoint => {
                 "break work\ncommands\nsilent\nprintf \"%d %d\\n\", n, total\ncontinue\nend\n"
             }
@@ -197,7 +235,7 @@ impl Guest<'_> {
         let all = || anyhow!("{}: {}", self.machine.name, said.all());
         let seconds: f64 = seconds.ok_or_else(all)?;
         let hits = match way {
-            Way::Tracepoint => said.output.lines().find_map(|line| {
+            Way::Inside | Way::Tracepoint => said.output.lines().find_map(|line| {
                 let frames = line.strip_prefix("Collected ")?;
                 frames.split(' ').next()?.parse().ok()
             }),

@@ -11,11 +11,14 @@
 //! - `Z0` and `Z1` where a tracepoint has such a breakpoint are kept here.
 //! - Non-stop mode, and conditions and commands of breakpoints, are not announced: the client has its own.
 //!
+//! With Tracewire's plugin in the QEMU behind the stub ([`Proxy::use_plugin`]), the plugin carries out runs, and no tracepoint is at the stub.
+//!
 //! The stub is not trusted to answer. What it does wrong ends the trace run, whose status has the reason; frames can be looked at.
 
 mod client;
 mod features;
 mod frames;
+mod inside;
 mod processes;
 mod resume;
 mod session;
@@ -36,6 +39,7 @@ use crate::session::Ended;
 use crate::trace::{SaveFolder, Trace, TraceMachine};
 use crate::transport::Listener;
 use client::Client;
+use inside::Inside;
 use processes::Processes;
 use resume::Running;
 use session::Session;
@@ -61,6 +65,10 @@ pub struct Proxy {
     processes: Processes,
     /// Why nothing more is asked of the stub.
     lost: Option<String>,
+    /// The plugin in the QEMU behind the stub, if there is one.
+    inside: Option<Inside>,
+    /// Where messages for the user go.
+    notices: fn(&str),
     /// A stop was reported as an interrupt that the stub may still report by itself.
     owes_interrupt: bool,
 }
@@ -96,6 +104,8 @@ impl Proxy {
             selected: None,
             processes: Processes::default(),
             lost: None,
+            inside: None,
+            notices: |_| {},
             owes_interrupt: false,
         })
     }
@@ -121,6 +131,8 @@ impl Proxy {
     /// Takes note of what the stub has done wrong: the trace run is over. In words.
     fn fail(&mut self, error: &RemoteError) -> String {
         let words = error.to_string();
+        // The stub's fault is the reason; the plugin is likely to be gone with it.
+        let _ = self.take_progress();
         if is_end(error) {
             self.lost.get_or_insert_with(|| words.clone());
             self.running = None;
@@ -133,6 +145,7 @@ impl Proxy {
                 .experiment
                 .stop(&mut self.target, StopReason::Error, text, now);
         }
+        self.end_inside();
         words
     }
 
@@ -152,10 +165,12 @@ impl Proxy {
             self.stop_program()?;
         }
         self.target.remove_debuggers_breakpoints()?;
+        self.look_inside();
         if let Some(trace) = &mut self.trace {
             trace.client_gone(&mut self.target);
             trace.selected = None;
         }
+        self.end_inside();
         // It is left as it was.
         if was_running && self.lost.is_none() {
             self.resume_all()?;

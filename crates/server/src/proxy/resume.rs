@@ -150,6 +150,10 @@ fn without_signals(actions: &ResumeActions) -> Vec<u8> {
 impl Proxy {
     /// Lets the program run as a client wants it.
     pub(super) fn resume(&mut self, plan: Plan, client: &mut Client) -> Result<Told, RemoteError> {
+        if plan.is_reverse {
+            // QEMU executes instructions again to go back.
+            self.take_back("the program runs backwards");
+        }
         let Some(trace) = &mut self.trace else {
             return self.pass_on(plan);
         };
@@ -179,6 +183,10 @@ impl Proxy {
         request: &[u8],
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Told, RemoteError> {
+        if self.is_inside() {
+            self.runs_inside();
+            return self.pass_on(plan);
+        }
         let since = self
             .running
             .as_ref()
@@ -279,9 +287,11 @@ impl Proxy {
             self.processes.leaves_others(process);
         }
         self.target.program_gone();
+        self.look_inside();
         if let Some(trace) = &mut self.trace {
             trace.program_gone(&mut self.target, "the program has ended");
         }
+        self.end_inside();
         self.told(payload)
     }
 

@@ -106,6 +106,7 @@ impl<'p> Session<'p> {
             }
             let again = self.proxy.interrupt_again();
             self.check(again);
+            self.proxy.look_inside_again();
         }
         let received = self.proxy.receive_now();
         match received {
@@ -234,9 +235,13 @@ impl<'p> Session<'p> {
                 | ProcessRequest::Restart { .. },
             )) => {
                 target.program_gone();
-                if let Some(trace) = &mut self.proxy.trace {
+                self.proxy.look_inside();
+                let Proxy { trace, target, .. } = &mut *self.proxy;
+                if let Some(trace) = trace {
                     trace.program_gone(target, "the program has become another one");
                 }
+                self.proxy.end_inside();
+                let target = &mut self.proxy.target;
                 if let StopEvent::Stopped(stop) = StopEvent::parse(payload.clone()) {
                     target.note_stop(stop);
                 }
@@ -347,11 +352,13 @@ impl<'p> Session<'p> {
             self.failed(&error);
             return;
         }
+        self.proxy.before_trace(&request);
         let Proxy { trace, target, .. } = &mut *self.proxy;
         let mut reply = match trace {
             Some(trace) => trace.answer(&request, Some(target)),
             None => Reply::Unsupported,
         };
+        self.proxy.end_inside();
         // GDB recognizes its own tracepoints by their addresses, when it connects again.
         if let Reply::DefinitionRecord(record) = &mut reply {
             record.address = machine.address_form().of(record.address);
@@ -392,10 +399,12 @@ impl<'p> Session<'p> {
     }
 
     fn stop_tracing(&mut self) {
+        self.proxy.look_inside();
         let Proxy { trace, target, .. } = &mut *self.proxy;
         if let Some(trace) = trace {
             trace.stop_for_good(Some(target));
         }
+        self.proxy.end_inside();
     }
 
     fn detach(&mut self, payload: &[u8]) -> Option<Ended> {

@@ -37,17 +37,22 @@ fn run(proxy: &mut Proxy, connected: &UnixStream) -> Result<(), RemoteError> {
     while proxy.running.is_some() {
         if !proxy.stub().has_input() {
             proxy.target.stub_mut().flush()?;
+            // Rounded up, so that the time has come after it.
+            let timeout = (proxy.next_look_inside())
+                .and_then(|left| PollTimeout::try_from(left.as_millis() + 1).ok())
+                .unwrap_or(PollTimeout::NONE);
             let mut descriptors = [
                 PollFd::new(connected.as_fd(), PollFlags::POLLIN),
                 PollFd::new(proxy.stub().as_fd(), PollFlags::POLLIN),
             ];
             // An interrupted wait is looked at as one that is over.
-            let _ = poll(&mut descriptors, PollTimeout::NONE);
+            let _ = poll(&mut descriptors, timeout);
             let [connected, _] = &descriptors;
             if connected.any() == Some(true) {
                 return Ok(());
             }
         }
+        proxy.look_inside_again();
         if let Some(payload) = proxy.receive_now()? {
             // A stop for anything else waits for a client.
             proxy.while_running(payload, &mut || false)?;
