@@ -55,6 +55,12 @@ pub fn tracewire() -> Result<PathBuf> {
     Ok(target().join("release/tracewire"))
 }
 
+/// Builds the plugin of QEMU with optimisation, and returns its path.
+pub fn qemu_plugin() -> Result<PathBuf> {
+    run(cargo("build").args(["--release", "--quiet", "--package", "tracewire-qemu-plugin"]))?;
+    Ok(target().join("release/libtracewire_qemu_plugin.so"))
+}
+
 /// Cargo's build directory.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)

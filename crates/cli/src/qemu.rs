@@ -1,15 +1,17 @@
-//! `qemu`: QEMU with the plugin that records the guest's execution, or the data of its tracepoints.
+//! `qemu`: QEMU with the plugin that records the guest's execution, or the data of its tracepoints, or serves a debugger's.
 
+mod debugger;
 mod tracepoints;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use tracewire_debuginfo::{Function, Symbols};
+use tracewire_packets::ConnectionAddress;
 
 use crate::Answer;
 use crate::arguments::{parse_address, parse_size};
@@ -27,13 +29,18 @@ The frames are those of `record --upstream` on the same script, in a trace file 
 an error, and QEMU with it unless --keep-running is given; or it ends with QEMU. Watches are refused, and so are \
 conditions on eflags of x86, which QEMU does not have while the guest runs.
 
+With --gdb it waits for GDB, whose tracepoints then work with QEMU, which has none: the plugin carries them out, and the guest does not stop \
+at them. Breakpoints, steps and all else are those of QEMU. A run with what the plugin refuses stops the guest at its tracepoints, and says why.
+
 Examples:
   tracewire qemu -o run.trace -- qemu-system-riscv64 -M virt -nographic -bios firmware.elf
   tracewire qemu --limit 1000000 -o run.trace.zst -- qemu-system-aarch64 -M virt -cpu cortex-a57 -kernel image.elf
   tracewire qemu --elf app.elf --function 'update' --start main -- qemu-system-arm -M lm3s6965evb -kernel app.elf
   tracewire show run.trace --instruction 0..20
   tracewire qemu --elf app.elf -x script.gdb -o run.tf -- qemu-system-arm -M lm3s6965evb -kernel app.elf
-  tracewire qemu --elf app.elf -t 'update if size > 64 : $args' -o run.tf -- qemu-system-arm -M lm3s6965evb -kernel app.elf";
+  tracewire qemu --elf app.elf -t 'update if size > 64 : $args' -o run.tf -- qemu-system-arm -M lm3s6965evb -kernel app.elf
+  tracewire qemu --gdb :2345 -- qemu-system-arm -M lm3s6965evb -kernel app.elf
+      and in GDB:  target remote :2345";
 
 /// The plugin's file.
 const PLUGIN: &str = "libtracewire_qemu_plugin.so";
@@ -127,6 +134,19 @@ pub struct QemuArguments {
     /// Let the guest run on after --stop, --limit or the run of tracepoints; else QEMU ends then
     #[arg(long)]
     pub keep_running: bool,
+    /// Wait for GDB at this address, with the guest stopped before its first instruction: tracepoints of GDB are carried out inside QEMU
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        conflicts_with_all = [
+            "output", "experiment", "registers", "memory", "no_disassembly", "range", "function", "elf", "cpu", "start", "skip", "stop",
+            "limit", "keep_running",
+        ],
+    )]
+    pub gdb: Option<ConnectionAddress>,
+    /// Where GDB may save what a trace run collected (tsave -r); without it, nowhere
+    #[arg(long, value_name = "DIR", requires = "gdb", value_hint = ValueHint::DirPath)]
+    pub files: Option<PathBuf>,
     /// The plugin, where it is not found; TRACEWIRE_QEMU_PLUGIN names it too
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plugin: Option<PathBuf>,
@@ -164,6 +184,9 @@ fn parse_range(text: &str) -> Result<(u64, u64), String> {
 /// `qemu`.
 pub fn qemu(arguments: &QemuArguments) -> anyhow::Result<Answer> {
     let plugin = find_plugin(arguments.plugin.as_deref())?;
+    if let Some(address) = &arguments.gdb {
+        return debugger::run(arguments, address, plugin);
+    }
     if !(arguments.scripts.is_empty() && arguments.tracepoints.is_empty()) {
         return tracepoints::run(arguments, plugin);
     }
@@ -200,6 +223,19 @@ fn start(
     options: Vec<OsString>,
     command: &[OsString],
 ) -> anyhow::Result<ExitStatus> {
+    let mut child = spawn(qemu_command(plugin, options, command)?)?;
+    // An interrupt from the terminal is QEMU's, which has it too.
+    // SAFETY: no function of this program is set.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    Ok(child.wait()?)
+}
+
+/// QEMU's command line with the plugin and its options.
+fn qemu_command(
+    plugin: PathBuf,
+    options: Vec<OsString>,
+    command: &[OsString],
+) -> anyhow::Result<Command> {
     let [qemu, given @ ..] = command else {
         bail!("QEMU's command line is missing: tracewire qemu -- qemu-system-...");
     };
@@ -216,6 +252,11 @@ fn start(
     let mut command = Command::new(qemu);
     command.arg("-plugin").arg(value);
     command.args(given);
+    Ok(command)
+}
+
+/// Starts QEMU.
+fn spawn(mut command: Command) -> anyhow::Result<Child> {
     // SAFETY: prctl is a system call, with no memory of this process.
     unsafe {
         // When this program is killed, QEMU ends as after a request.
@@ -224,13 +265,8 @@ fn start(
             Ok(())
         });
     }
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("{} cannot be started", Path::new(qemu).display()))?;
-    // An interrupt from the terminal is QEMU's, which has it too.
-    // SAFETY: no function of this program is set.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
-    Ok(child.wait()?)
+    let program = PathBuf::from(command.get_program());
+    (command.spawn()).with_context(|| format!("{} cannot be started", program.display()))
 }
 
 /// The plugin: the one that is named, else the one beside this program or in a library directory.

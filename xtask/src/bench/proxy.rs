@@ -33,6 +33,9 @@ pub struct Arguments {
     /// The `tracewire` program to run; built if none is named
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// The plugin of QEMU; built if none is named
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
     /// Do not fail where a limit is not kept
     #[arg(long)]
     no_limits: bool,
@@ -68,13 +71,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         None => workspace::tracewire()?,
     };
     let directory = tempfile::tempdir()?;
-    workspace::run(workspace::cargo("build").args([
-        "--release",
-        "--quiet",
-        "--package",
-        "tracewire-qemu-plugin",
-    ]))?;
-    let plugin = workspace::target().join("release/libtracewire_qemu_plugin.so");
+    let plugin = match &arguments.plugin {
+        Some(plugin) => std::path::absolute(plugin)?,
+        None => workspace::qemu_plugin()?,
+    };
     println!(
         "{:<10}{:>12}{:>12}{:>14}{:>12}{:>18}{:>18}",
         "hits/s",

@@ -42,13 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::provide(setup::FOR_BENCH_QEMU)?;
-    workspace::run(workspace::cargo("build").args([
-        "--release",
-        "--quiet",
-        "--package",
-        "tracewire-qemu-plugin",
-    ]))?;
-    let plugin = workspace::target().join("release/libtracewire_qemu_plugin.so");
+    let plugin = workspace::qemu_plugin()?;
     let directory = tempfile::tempdir()?;
     println!(
         "{:<10} {:>22} {:>22}",

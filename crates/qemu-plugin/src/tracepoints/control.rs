@@ -170,6 +170,7 @@ impl Controlled {
         let xml = parts.target_xml.as_deref().unwrap_or_default();
         let layout =
             RegisterLayout::parse(xml).map_err(|error| BeginError::Layout(error.to_string()))?;
+        let block = layout.truncated(parts.register_block_size);
         check_conditions(architecture, &layout, &parts.tracepoints)?;
         let order = architecture.byte_order();
         let settings = parts.status.map(|status| status.fields).unwrap_or_default();
@@ -179,7 +180,7 @@ impl Controlled {
         let options = Options {
             format: FrameFormat {
                 byte_order: order,
-                register_block_size: layout.size(),
+                register_block_size: block.size(),
             },
             stamp: false,
             registers: Registers::Asked,
@@ -187,7 +188,7 @@ impl Controlled {
         };
         let mut experiment = Experiment::new(options, frames);
         experiment.set_mechanism(Mechanism::Trap);
-        experiment.keep_asked_registers(layout.clone());
+        experiment.keep_asked_registers(block.clone());
         let bits = layout.program_counter().map_or(64, |counter| counter.bits);
         experiment.set_address_form(AddressForm::of_machine(Some(architecture), bits));
         for variable in parts.variables {
@@ -200,7 +201,7 @@ impl Controlled {
             let defined = experiment.define(definition);
             defined.map_err(|source| BeginError::Define { number, source })?;
         }
-        self.instrumentation.begin(&layout, has_steps);
+        self.instrumentation.begin(&layout, block.size(), has_steps);
         let sites = self.instrumentation.sites();
         let now = sites.now();
         experiment.start_awaiting(sites, now)?;

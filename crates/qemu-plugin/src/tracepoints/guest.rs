@@ -66,6 +66,8 @@ impl Target for Sites {
 #[derive(Debug)]
 pub struct GuestRegisters {
     layout: RegisterLayout,
+    /// How many bytes the register block has: it may end before the last of them.
+    block_size: u32,
     order: ByteOrder,
     /// Of each register of the layout; none before a cpu is there.
     sources: Vec<Source>,
@@ -83,10 +85,11 @@ enum Source {
 }
 
 impl GuestRegisters {
-    /// The registers of a layout.
-    pub fn new(layout: RegisterLayout, order: ByteOrder) -> Self {
+    /// The registers of a layout, of which the first are in register blocks of this size.
+    pub fn new(layout: RegisterLayout, block_size: u32, order: ByteOrder) -> Self {
         Self {
             layout,
+            block_size,
             order,
             sources: Vec::new(),
         }
@@ -265,6 +268,8 @@ impl StoppedThread for GuestCpu<'_> {
             self.block.unknown.clear();
             let registers = self.registers;
             let all = registers.layout.registers().iter().zip(&registers.sources);
+            let is_in = |one: &(&Register, _)| one.0.offset + one.0.size() <= registers.block_size;
+            let all = all.filter(is_in);
             for (place, (register, source)) in all.enumerate() {
                 let is_known = self.append(register, *source);
                 let block = &mut *self.block;

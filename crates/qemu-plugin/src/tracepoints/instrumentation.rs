@@ -54,7 +54,11 @@ impl Instrumentation {
             architecture,
             described: None,
             sites: Sites::new(layout),
-            registers: GuestRegisters::new(layout.clone(), architecture.byte_order()),
+            registers: GuestRegisters::new(
+                layout.clone(),
+                layout.size(),
+                architecture.byte_order(),
+            ),
             block: RegisterBlock::default(),
             threads: CpuThreads::default(),
             instructions: Vec::new(),
@@ -80,10 +84,12 @@ impl Instrumentation {
         self.time
     }
 
-    /// Another experiment begins, whose frames have these registers. It has no tracepoints yet.
-    pub fn begin(&mut self, layout: &RegisterLayout, has_steps: bool) {
+    /// Another experiment begins, which can read these registers. Its frames have the first of them, in blocks of this size. It has no
+    /// tracepoints yet.
+    pub fn begin(&mut self, layout: &RegisterLayout, block_size: u32, has_steps: bool) {
         self.sites = Sites::new(layout);
-        self.registers = GuestRegisters::new(layout.clone(), self.architecture.byte_order());
+        let order = self.architecture.byte_order();
+        self.registers = GuestRegisters::new(layout.clone(), block_size, order);
         if let Some(described) = &self.described {
             self.registers.find(self.architecture, described);
         }

@@ -151,7 +151,7 @@ impl Tracing {
         let counts = (tracepoints.iter()).any(|one| !one.definition.counting.is_empty());
         let has_steps = (tracepoints.iter()).any(|one| one.definition.step_count > 0);
         let mut instrumentation = Instrumentation::new(api, architecture);
-        instrumentation.begin(&file.layout, has_steps);
+        instrumentation.begin(&file.layout, file.layout.size(), has_steps);
         if let Err(error) = start(&mut experiment, tracepoints, instrumentation.sites()) {
             experiment.into_store().discard();
             return Err(error);

@@ -25,6 +25,8 @@ mod session;
 mod unattended;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracewire_experiment::{Mechanism, Target};
 use tracewire_model::StopReason;
@@ -69,6 +71,7 @@ pub struct Proxy {
     inside: Option<Inside>,
     /// Where messages for the user go.
     notices: fn(&str),
+    has_client: Arc<AtomicBool>,
     /// A stop was reported as an interrupt that the stub may still report by itself.
     owes_interrupt: bool,
 }
@@ -106,8 +109,15 @@ impl Proxy {
             lost: None,
             inside: None,
             notices: |_| {},
+            has_client: Arc::default(),
             owes_interrupt: false,
         })
+    }
+
+    /// Whether a client is served at the moment.
+    #[must_use]
+    pub fn has_client(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_client)
     }
 
     /// Whether the stub has tracepoints of its own, which are let pass.
@@ -229,7 +239,9 @@ pub fn serve(
             proxy.fail(&error);
         }
         let client = Client::new(received);
+        proxy.has_client.store(true, Ordering::SeqCst);
         let ended = Session::new(proxy, client, log).run();
+        proxy.has_client.store(false, Ordering::SeqCst);
         let left = matches!(ended, Ok(Ended::Left));
         let goes_on = proxy.trace.as_ref().is_some_and(Trace::outlives_client);
         if (!left || goes_on)
