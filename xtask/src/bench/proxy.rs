@@ -77,13 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     println!(
         "{:<10}{:>12}{:>12}{:>14}{:>12}{:>18}{:>18}",
-        "hits/s",
-        "with plugin",
-        "proxy",
-        "breakpoint",
-        "dprintf",
-        "round trips/hit",
-        "with plugin"
+        "hits/s", "with plugin", "proxy", "breakpoint", "dprintf", "round trips/hit", "with plugin"
     );
     let mut missed = Vec::new();
     let is_wanted = |machine: &BareMachine| {
@@ -160,9 +154,7 @@ impl Guest<'_> {
 
     fn qemu(&self, way: Way) -> Qemu {
         match way {
-            Way::Inside => {
-                (self.machine).start_with_plugin(&self.elf, self.directory, self.plugin)
-            }
+            Way::Inside => (self.machine).start_with_plugin(&self.elf, self.directory, self.plugin),
             _ => self.machine.start(&self.elf, self.directory),
         }
     }

@@ -49,21 +49,20 @@ pub fn run(
     command.args(["-S", "-chardev", &socket, "-gdb", "chardev:tracewire"]);
     let mut child = spawn(command)?;
     drop(stub_listener);
-    let (stub, plugin) = match wait_for(&control, &mut child)
-        .and_then(|()| connect(&stub_socket, &control))
-    {
-        Ok(connected) => connected,
-        Err(error) => {
-            // It has ended, or is of no use. What it has said is above.
-            let ended = child.try_wait()?;
-            child.kill()?;
-            child.wait()?;
-            return Err(match ended {
-                Some(status) => anyhow!("QEMU ended with {status}"),
-                None => error,
-            });
-        }
-    };
+    let (stub, plugin) =
+        match wait_for(&control, &mut child).and_then(|()| connect(&stub_socket, &control)) {
+            Ok(connected) => connected,
+            Err(error) => {
+                // It has ended, or is of no use. What it has said is above.
+                let ended = child.try_wait()?;
+                child.kill()?;
+                child.wait()?;
+                return Err(match ended {
+                    Some(status) => anyhow!("QEMU ended with {status}"),
+                    None => error,
+                });
+            }
+        };
     let save = arguments.files.clone().map(SaveFolder);
     let mut proxy = Proxy::new(stub, Tracepoints::Own, save)?;
     proxy.use_plugin(plugin, |words| message!("{words}"));
@@ -93,10 +92,7 @@ fn wait_for(socket: &Path, child: &mut Child) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn connect(
-    stub: &Path,
-    control: &Path,
-) -> anyhow::Result<(Stub, Plugin)> {
+fn connect(stub: &Path, control: &Path) -> anyhow::Result<(Stub, Plugin)> {
     let address = ConnectionAddress::Unix(stub.to_owned());
     let plugin = Plugin::connect(control, LIMIT)?;
     let options = Options {

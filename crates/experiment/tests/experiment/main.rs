@@ -3,6 +3,7 @@
 mod definitions;
 mod files;
 mod frames;
+mod handover;
 mod kept;
 mod model;
 mod runs;

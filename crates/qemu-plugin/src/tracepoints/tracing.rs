@@ -8,8 +8,7 @@ use tracewire_experiment::{
     StartError, StoreError, Target, tell_as_gdb_takes,
 };
 use tracewire_model::{
-    AggregateKey, AggregateTable, Status, StatusFields, StopReason, Tracepoint,
-    TracepointNumber,
+    AggregateKey, AggregateTable, Status, StatusFields, StopReason, Tracepoint, TracepointNumber,
 };
 use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, LineError, WriteError};
 

@@ -163,15 +163,24 @@ impl Proxy {
 
     /// Has the plugin forget a run that is over.
     pub(super) fn end_inside(&mut self) {
-        let (Some(inside), Some(trace)) = (&mut self.inside, &self.trace) else {
-            return;
-        };
-        if !inside.is_on || trace.experiment.is_running() {
+        let is_over = |trace: &Trace| !trace.experiment.is_running();
+        if !self.is_inside() || !self.trace.as_ref().is_some_and(is_over) {
             return;
         }
-        inside.is_on = false;
-        if inside.plugin.end().is_err_and(|error| error.is_end()) {
-            self.inside = None;
+        self.leave();
+        if let Some(trace) = &mut self.trace {
+            // Nothing is at the stub, and the next run inserts what it needs.
+            trace.take_out(&mut self.target);
+        }
+    }
+
+    /// The plugin is to forget its run.
+    fn leave(&mut self) {
+        if let Some(inside) = &mut self.inside {
+            inside.is_on = false;
+            if inside.plugin.end().is_err_and(|error| error.is_end()) {
+                self.inside = None;
+            }
         }
         self.target.insert_elsewhere(false);
     }
@@ -183,17 +192,13 @@ impl Proxy {
             return;
         }
         self.look_inside();
-        let (Some(inside), Some(trace)) = (&mut self.inside, &mut self.trace) else {
+        if !self.is_inside() {
+            return;
+        }
+        self.leave();
+        let Some(trace) = &mut self.trace else {
             return;
         };
-        if !inside.is_on {
-            return;
-        }
-        inside.is_on = false;
-        if inside.plugin.end().is_err_and(|error| error.is_end()) {
-            self.inside = None;
-        }
-        self.target.insert_elsewhere(false);
         if let Err(words) = trace.go_on_in(&mut self.target) {
             let now = self.target.now();
             // What could be inserted comes out.
