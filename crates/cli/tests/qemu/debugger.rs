@@ -293,7 +293,7 @@ fn what_the_plugin_refuses_stops_the_guest() {
     let said = guest.gdb(
         &server.address,
         "\
-trace round_done if $eflags != 0
+trace round_done if (int) $eflags != 0
 actions
   collect round
 end
