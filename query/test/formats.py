@@ -44,18 +44,19 @@ def typed(value):
 
 
 def with_digits(value, why):
-    """The value with the numbers of 39 digits that no column has: the reason has them, after the path of the part."""
-    place, does_not_fit, digits = why.rpartition("does not fit: ")
-    if not does_not_fit:
-        return value
-    names = place.rstrip(": ").split(".") if place else []
-    if not names:
-        return int(digits) if value is None else value
-    part = value
-    for name in names[:-1]:
-        part = part[name]
-    if part[names[-1]] is None:
-        part[names[-1]] = int(digits)
+    """The value with the numbers of 39 digits that no column has: the reasons have them, after the path of the part."""
+    for reason in why.split("; "):
+        place, does_not_fit, digits = reason.rpartition("does not fit: ")
+        if not does_not_fit:
+            continue
+        if not place:
+            return int(digits)
+        *outer, name = place.removesuffix(": ").split(".")
+        part = value
+        for step in outer:
+            part = part[step]
+        check(part[name] is None, place, "has a value, and does not fit")
+        part[name] = int(digits)
     return value
 
 
