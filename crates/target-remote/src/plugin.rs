@@ -40,7 +40,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 fn connect(socket: &Path, until: Instant) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(socket) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < until => {
+            // It is not there yet, or nobody listens at it yet.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) && Instant::now() < until =>
+            {
                 std::thread::sleep(PAUSE);
             }
             connected => return connected,
@@ -119,7 +125,6 @@ impl Plugin {
     ) -> Result<(), PluginError> {
         // QEMU's stub numbers cpus from 1.
         let cpu = number(thread).0.saturating_sub(1);
-        let cpu = u32::try_from(cpu).unwrap_or_default();
         match self.ask(&Request::Pass { cpu, address })? {
             Answer::Done => Ok(()),
             _ => Err(PluginError::Answer),
@@ -132,7 +137,7 @@ impl Plugin {
     /// When there is no run, or the plugin does not answer.
     pub fn progress(&mut self, since: u64) -> Result<(Progress, Vec<u8>), PluginError> {
         match self.ask(&Request::Progress { since })? {
-            Answer::Progress { progress, frames } => Ok((progress, frames)),
+            Answer::Progress { progress, frames } => Ok((*progress, frames)),
             _ => Err(PluginError::Answer),
         }
     }

@@ -28,8 +28,12 @@ impl Server {
             .expect("the program starts");
         let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let mut lines = lines.map_while(Result::ok);
-        let line = lines.find(|line| line.contains("target remote"));
-        let line = line.expect("the server says where it is");
+        let mut before = Vec::new();
+        let line = lines.find(|line| {
+            before.push(line.clone());
+            line.contains("target remote")
+        });
+        let line = line.unwrap_or_else(|| panic!("the server does not start: {before:?}"));
         let (_, address) = line.rsplit_once(' ').expect("an address");
         Self {
             child,

@@ -79,7 +79,7 @@ pub enum Answer {
     /// The state of the run, and frames in the form of the buffer.
     Progress {
         /// The state.
-        progress: Progress,
+        progress: Box<Progress>,
         /// The frames.
         frames: Vec<u8>,
     },
@@ -222,7 +222,7 @@ impl Answer {
             ["progress", text, frames] => {
                 let text = number(text, MOST_TEXT).ok_or_else(wrong)?;
                 let frames = number(frames, MOST_FRAMES).ok_or_else(wrong)?;
-                let progress = Progress::parse(&bytes_of(from, text)?)?;
+                let progress = Box::new(Progress::parse(&bytes_of(from, text)?)?);
                 let frames = bytes_of(from, frames)?;
                 Self::Progress { progress, frames }
             }
@@ -303,7 +303,7 @@ mod tests {
             Answer::Begun { sees_all: false },
             Answer::Done,
             Answer::Progress {
-                progress: Progress::default(),
+                progress: Box::default(),
                 frames: vec![1, 2, 3],
             },
             Answer::Refused("no such register".to_owned()),

@@ -141,7 +141,7 @@ impl Controlled {
             }
             Request::Progress { since } => match &mut self.run {
                 Some(Moving(experiment)) => {
-                    let progress = experiment.progress();
+                    let progress = Box::new(experiment.progress());
                     let created = progress.status.frames_created.unwrap_or(0);
                     let frames = experiment.store().since(since, created);
                     Answer::Progress { progress, frames }
