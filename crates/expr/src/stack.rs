@@ -126,27 +126,24 @@ impl StackItem {
         if is_whole {
             builder.reg(stack_pointer).trace_quick(LINK).op(Opcode::Pop);
         }
-        // Frame pointers count from the stack pointer, so that one below it is too large. On the stack: the room, the frame pointer.
-        // There is no loop, because the steps of one are counted.
+        // On the stack: the end of the program's stack, and the frame pointer. There is no loop, because the steps of one are counted.
+        builder.reg(stack_pointer);
         room(&mut builder, architecture, top, FARTHEST);
-        builder.reg(frame_pointer).reg(stack_pointer);
-        builder.op(Opcode::Sub);
-        builder.op(Opcode::Dup).pick(2).op(Opcode::LessUnsigned);
-        builder.op(Opcode::LogNot).if_goto(end);
-        let collect = |builder: &mut Builder| {
-            builder.op(Opcode::Dup).reg(stack_pointer).op(Opcode::Add);
-            builder.trace_quick(LINK);
-        };
-        collect(&mut builder);
+        builder.op(Opcode::Add).reg(frame_pointer);
+        builder.op(Opcode::Dup).reg(stack_pointer);
+        builder.op(Opcode::LessUnsigned);
+        builder.pick(1).pick(3).op(Opcode::LessUnsigned);
+        builder.op(Opcode::LogNot).op(Opcode::BitOr).if_goto(end);
+        builder.trace_quick(LINK);
         for _ in 1..self.wanted() {
-            builder.load(8).reg(stack_pointer).op(Opcode::Sub);
             // The caller's is above, and on the stack.
+            builder.op(Opcode::Dup).load(8);
             builder.op(Opcode::Swap).pick(1).op(Opcode::LessUnsigned);
             builder.pick(1).pick(3).op(Opcode::LessUnsigned);
             builder.op(Opcode::BitAnd).op(Opcode::LogNot).if_goto(end);
-            collect(&mut builder);
+            builder.trace_quick(LINK);
         }
-        builder.op(Opcode::Pop).place(end);
+        builder.place(end);
         Some(builder)
     }
 }
