@@ -424,33 +424,35 @@ impl<'a> ActionList<'a> {
         Ok((collected, Some(Warning { name, message })))
     }
 
-    /// What frame pointers lead to; `None` on a machine where they are not walked. Of a frame with redacted variables, what the stack
-    /// pointer points to is left out: that may be one of them.
+    /// What frame pointers lead to; `None` on a machine where they are not walked. Of a frame with redacted variables, nothing is
+    /// collected: what the compiler takes for no frame pointer may lead to one of them.
     fn frame_pointers(
         &self,
         item: &str,
         stack: StackItem,
     ) -> Option<Result<(Collected, Option<Warning>)>> {
         let architecture = self.architecture();
-        let is_whole = self.frame.is_empty();
-        let program = stack.frame_pointers(architecture, self.stack_top, is_whole)?;
-        let registers = match is_whole {
-            true => StackItem::registers(architecture),
-            false => self.frame.plain_registers(architecture),
-        };
-        let warning = (!is_whole).then(|| Warning {
-            name: item.to_owned(),
-            message: format!(
-                "what the stack pointer points to is not collected, because {} is redacted",
-                self.frame.names()
-            ),
-        });
+        let program = stack.frame_pointers(architecture, self.stack_top)?;
+        if !self.frame.is_empty() {
+            let collected = Collected {
+                registers: self.frame.plain_registers(architecture),
+                ..Collected::default()
+            };
+            let names = self.frame.names();
+            let warning = Warning {
+                name: item.to_owned(),
+                message: format!(
+                    "the stack is not collected, because {names} is redacted; $stack collects what leads to the caller"
+                ),
+            };
+            return Some(Ok((collected, Some(warning))));
+        }
         let collected = finish(program, item).map(|program| Collected {
-            registers,
+            registers: StackItem::registers(architecture),
             program: Some(program),
             ..Collected::default()
         });
-        Some(collected.map(|collected| (collected, warning)))
+        Some(collected.map(|collected| (collected, None)))
     }
 
     fn architecture(&self) -> Architecture {

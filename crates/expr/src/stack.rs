@@ -106,14 +106,13 @@ impl StackItem {
         builder
     }
 
-    /// The program that collects what the stack pointer points to, if that `is_whole`, and then what each frame pointer points to. It
+    /// The program that collects what the stack pointer points to, and then what each frame pointer points to. It
     /// ends where a frame pointer is not above the one before, or not on the stack. `None` for a machine whose frame
     /// pointers point to something else.
     pub(crate) fn frame_pointers(
         self,
         architecture: Architecture,
         top: Option<Address>,
-        is_whole: bool,
     ) -> Option<Builder> {
         if architecture != Architecture::X86_64 {
             return None;
@@ -123,9 +122,7 @@ impl StackItem {
         let frame_pointer = gdb_register(architecture, X86_64_FRAME_POINTER)?.0;
         let mut builder = Builder::new();
         let end = builder.label();
-        if is_whole {
-            builder.reg(stack_pointer).trace_quick(LINK).op(Opcode::Pop);
-        }
+        builder.reg(stack_pointer).trace_quick(LINK).op(Opcode::Pop);
         // On the stack: the end of the program's stack, and the frame pointer. There is no loop, because the steps of one are counted.
         builder.reg(stack_pointer);
         room(&mut builder, architecture, top, FARTHEST);

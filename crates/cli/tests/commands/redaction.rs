@@ -267,6 +267,7 @@ fn no_way_to_name_a_secret_records_it() {
         .collect();
     // GDB reads lines of so many bytes.
     let mut lists: Vec<String> = all.chunks(20).map(|items| items.join(", ")).collect();
+    lists.push("$regs, $stack_fp".to_owned());
     lists.push("$args, $locals, $regs, $stack, $rdi, $xmm0".to_owned());
     for options in [&[][..], &["--mechanism", "trap"]] {
         let frames = recorded(&built, options, &lists);
