@@ -32,7 +32,7 @@ pub struct Arguments {
 /// How many times faster the index is at least.
 const FASTER: f64 = 10.0;
 
-/// A place of memory that the program writes.
+/// A place of memory that the program writes. Of the time before its first write only the index knows the value, from a read.
 const PLACE: &str = "0x80100000";
 
 /// Asks DuckDB, and compares its rows with those of the index. Prints the rows and the seconds.
@@ -40,14 +40,15 @@ const ASK: &str = "
 import duckdb, sys, time
 dataset, sql, ours = sys.argv[1:]
 connection = duckdb.connect()
+connection.execute('set enable_progress_bar = false')
 for table in ('instructions', 'register_writes', 'memory_writes'):
     connection.sql(f\"create view {table} as select * from '{dataset}/*/*/*/table={table}/*.parquet'\")
 start = time.perf_counter()
 connection.sql(f'create table answer as {sql}')
 seconds = time.perf_counter() - start
-rows = connection.sql('select count(*) from answer').fetchone()[0]
+rows = connection.sql('select count(*) from answer').fetchall()[0][0]
 other = f\"select * from '{ours}' where value is not null\"
-different = connection.sql(f'''select count(*) from ((from answer except all ({other})) union all ({other} except all from answer))''').fetchone()[0]
+different = connection.sql(f'''select count(*) from ((from answer except all ({other})) union all ({other} except all from answer))''').fetchall()[0][0]
 print(rows, different, seconds)
 ";
 
@@ -77,7 +78,8 @@ fn questions(function: &str) -> Result<[Question; 2]> {
     let memory = Question {
         what: "a word of memory at each call",
         index: format!(
-            "select instruction, value from memory_values where pc = {pc} and address = {place} and size = 4 order by instruction"
+            "select instruction, value from memory_values where pc = {pc} and address = {place} and size = 4
+             and instruction >= (select min(valid_from) from memory_writes where address = {place} and size = 4) order by instruction"
         ),
         parquet: format!(
             "select i.instruction, w.value from instructions i join memory_writes w on w.address = {place} and w.size = 4
@@ -189,7 +191,8 @@ fn ask_duckdb(
     let mut ask = Command::new(python);
     ask.args(["-c", ASK]).arg(dataset).arg(&question.parquet);
     let said = workspace::output(ask.arg(ours))?;
-    let mut words = said.split_whitespace();
+    let last = said.lines().next_back().unwrap_or_default();
+    let mut words = last.split_whitespace();
     let mut next = || {
         words
             .next()
