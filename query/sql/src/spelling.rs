@@ -51,7 +51,7 @@ fn with_addresses(sql: &str, words: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     for word in words {
         let number = match &word.token {
             Token::HexStringLiteral(digits) if is_address(sql, &word) => {
-                u64::from_str_radix(&digits.replace('_', ""), 16).ok()
+                u64::from_str_radix(digits, 16).ok()
             }
             _ => None,
         };
@@ -162,7 +162,7 @@ mod tests {
         };
         assert_eq!(
             read(
-                "select *\n from x where pc = 0x8000_1000 or b = X'80' or pc > 0xffffffffffffffff or y = 0x123456789abcdef01"
+                "select *\n from x where pc = 0x80001000 or b = X'80' or pc > 0xffffffffffffffff or y = 0x123456789abcdef01"
             ),
             "select *\n from x where pc = 2147487744 or b = X'80' or pc > (-1) or y = X'123456789abcdef01'"
         );
