@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 fn connect(socket: &Path, until: Instant) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(socket) {
-            // It is not there yet, or nobody listens at it yet.
+            // It is not there yet, or no server listens at it yet.
             Err(error)
                 if matches!(
                     error.kind(),

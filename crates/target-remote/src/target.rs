@@ -52,7 +52,7 @@ pub struct RemoteTarget {
     deferred: VecDeque<(Thread, Signal)>,
     asides: Vec<Vec<u8>>,
     run_ended: bool,
-    /// Whether tracepoints are somebody else's affair, so that none is inserted at the stub.
+    /// Whether a plugin carries out the tracepoints, so that none is inserted at the stub.
     inserts_elsewhere: bool,
     block: Vec<u8>,
     known: Vec<bool>,

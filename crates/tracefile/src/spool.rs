@@ -344,7 +344,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Adds the frames that another file has from an offset on. Nobody may read this file meanwhile: the frames are whole at the end only.
+    /// Adds the frames that another file has from an offset on. This file must have no reader meanwhile: the frames are whole at the end only.
     ///
     /// # Errors
     /// When the disk is full ([`WriteError::is_full`]), or the system refuses. This file is as it was then.

@@ -18,7 +18,7 @@ pub struct PruneOptions {
     pub before: Option<String>,
     /// The oldest days, until the others have at most so many bytes.
     pub most_bytes: Option<u64>,
-    /// Unfinished and replaced batches that nobody has changed for so long.
+    /// Unfinished and replaced batches that were not changed for so long.
     pub left_after: Duration,
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::running::Running;
+use crate::running::{Running, family};
 use crate::setup::Need;
 
 /// A real program: how it is started, given work and stopped, its tracepoint, and its own log.
@@ -24,10 +24,14 @@ pub trait Subject {
     fn spec(&self) -> String;
 
     /// The same question as a bpftrace program, where bpftrace can ask it.
-    fn bpftrace(&self) -> Option<String>;
+    fn bpftrace(&self) -> Option<String> {
+        None
+    }
 
     /// The same question as GDB's `dprintf` command, where GDB can ask it.
-    fn dprintf(&self) -> Option<String>;
+    fn dprintf(&self) -> Option<String> {
+        None
+    }
 
     /// The command that starts the program. A fresh log begins.
     fn command(&mut self) -> Result<Command>;
@@ -42,7 +46,10 @@ pub trait Subject {
 
     /// The processes to attach to.
     fn processes(&self, program: &Running) -> Result<Vec<u32>> {
-        Ok(vec![program.id()])
+        match self.forks() {
+            true => family(program.id()),
+            false => Ok(vec![program.id()]),
+        }
     }
 
     /// How much work a round is, in operations of [`Self::work`].

@@ -155,7 +155,7 @@ impl Proxy {
         }
     }
 
-    /// How long nobody need look at the run; none where there is none.
+    /// How long the run may go without a look; none where there is no run.
     pub(super) fn next_look_inside(&self) -> Option<Duration> {
         let inside = self.inside.as_ref().filter(|inside| inside.is_on)?;
         Some(LOOK.saturating_sub(inside.looked.elapsed()))

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::super::subject::{Hit, Subject, Work};
 use super::postgresql::{PROGRAMS, initialise};
-use crate::running::{Running, family, signal_process, wait_until};
+use crate::running::{Running, signal_process, wait_until};
 use crate::setup::Need;
 use crate::workspace;
 
@@ -84,20 +84,8 @@ impl Subject for Pgbench {
         "-m postgresql:query__start : /s (char*)$_probe_arg0".to_owned()
     }
 
-    fn bpftrace(&self) -> Option<String> {
-        None
-    }
-
-    fn dprintf(&self) -> Option<String> {
-        None
-    }
-
     fn forks(&self) -> bool {
         true
-    }
-
-    fn processes(&self, program: &Running) -> Result<Vec<u32>> {
-        family(program.id())
     }
 
     fn command(&mut self) -> Result<Command> {

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::super::subject::{Hit, Subject, Work};
-use crate::running::{Running, family, wait_until};
+use crate::running::{Running, wait_until};
 use crate::setup::Need;
 use crate::workspace;
 
@@ -50,20 +50,8 @@ impl Subject for Pipeline {
         "pass : /s line".to_owned()
     }
 
-    fn bpftrace(&self) -> Option<String> {
-        None
-    }
-
-    fn dprintf(&self) -> Option<String> {
-        None
-    }
-
     fn forks(&self) -> bool {
         true
-    }
-
-    fn processes(&self, program: &Running) -> Result<Vec<u32>> {
-        family(program.id())
     }
 
     fn command(&mut self) -> Result<Command> {

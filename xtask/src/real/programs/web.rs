@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::super::subject::{Hit, Subject, Work};
 use super::free_port;
 use super::redis::wait_for_port;
-use crate::running::{Running, family, signal_process};
+use crate::running::{Running, signal_process};
 use crate::setup::Need;
 use crate::workspace;
 
@@ -220,13 +220,6 @@ impl Subject for Web {
 
     fn forks(&self) -> bool {
         self.kind == Kind::Workers
-    }
-
-    fn processes(&self, program: &Running) -> Result<Vec<u32>> {
-        match self.kind {
-            Kind::Workers => family(program.id()),
-            _ => Ok(vec![program.id()]),
-        }
     }
 
     fn size(&self) -> u64 {
