@@ -388,7 +388,7 @@ fn a_circular_spool_has_the_newest_frames_at_every_moment() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.tf");
     let growing = folder.path().join("run.tf.recording");
-    for (size, frames) in [(1_u64, 10), (20_000, 9000), (5 << 20, 15_000)] {
+    for (size, frames) in [(1_u64, 10), (20_000, 40_000), (5 << 20, 40_000)] {
         let first = description(SET, 0);
         let mut spool = CircularSpool::create(&path, size, &first).expect("made");
         assert_eq!(spool.temporary_path(), growing);
