@@ -65,3 +65,15 @@ pub fn qemu_plugin() -> Result<PathBuf> {
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
+
+/// Builds the programs of the workspace `query`, for speed.
+pub fn build_query() -> Result<()> {
+    let mut build = cargo("build");
+    build.args([
+        "--release",
+        "--quiet",
+        "--manifest-path",
+        "query/Cargo.toml",
+    ]);
+    run(build.args(["--target-dir", "target"]))
+}

@@ -58,14 +58,7 @@ struct Programs {
 impl Programs {
     fn build() -> Result<Self> {
         let tracewire = workspace::tracewire()?;
-        let mut build = workspace::cargo("build");
-        build.args([
-            "--release",
-            "--quiet",
-            "--manifest-path",
-            "query/Cargo.toml",
-        ]);
-        workspace::run(build.args(["--target-dir", "target"]))?;
+        workspace::build_query()?;
         let environment = workspace::target().join("bench-data-python");
         let python = environment.join("bin/python");
         if !python.exists() {

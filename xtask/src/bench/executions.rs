@@ -101,14 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let program = match &arguments.program {
         Some(program) => program.clone(),
         None => {
-            let mut build = workspace::cargo("build");
-            build.args([
-                "--release",
-                "--quiet",
-                "--manifest-path",
-                "query/Cargo.toml",
-            ]);
-            workspace::run(build.args(["--target-dir", "target"]))?;
+            workspace::build_query()?;
             workspace::target().join("release/tracewire-query")
         }
     };

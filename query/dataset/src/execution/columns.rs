@@ -87,7 +87,7 @@ impl Columns {
         }
     }
 
-    /// The rows so far, which are begun anew.
+    /// Gives the rows so far. An empty set of rows follows.
     pub(super) fn take(&mut self) -> Result<RecordBatch, DatasetError> {
         let arrays: Vec<ArrayRef> = (self.builders.iter_mut())
             .map(|(_, builder)| match builder {
