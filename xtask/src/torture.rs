@@ -1,5 +1,7 @@
 //! `cargo xtask torture`: what the tests do some times, many times.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::{setup, workspace};
@@ -225,196 +227,171 @@ pub fn run(what: &Torture) -> Result<()> {
     }
 }
 
+/// Tests of a package, with numbers in their environment.
+struct Tests(Command);
+
+impl Tests {
+    /// Tests of the development build, in which an overflow is a panic.
+    fn of(package: &str, tests: &[&str]) -> Self {
+        let mut command = workspace::cargo("test");
+        command.args(["--quiet", "-p", package]);
+        for test in tests {
+            command.args(["--test", test]);
+        }
+        Self(command)
+    }
+
+    /// The build for many rounds, with fail points.
+    fn checked(mut self) -> Self {
+        self.0.args(["--profile", "checked"]);
+        self
+    }
+
+    fn with(mut self, variable: &str, number: u64) -> Self {
+        self.0.env(variable, number.to_string());
+        self
+    }
+
+    /// Runs those whose names have one of the words, or all where there is none.
+    fn run(mut self, words: &[&str]) -> Result<()> {
+        self.0.args(["--", "--nocapture"]).args(words);
+        workspace::run(&mut self.0)
+    }
+
+    /// Runs all, one after the other.
+    fn run_in_turn(self) -> Result<()> {
+        self.run(&["--test-threads", "1"])
+    }
+}
+
 fn agent(arguments: &Agent) -> Result<()> {
-    // With fail points, and fast enough for so many programs.
-    let mut test = workspace::cargo("test");
-    test.args([
-        "--quiet",
-        "--profile",
-        "checked",
-        "-p",
-        "tracewire-cli",
-        "--test",
-        "agent",
-    ])
-    .args(["upheaval::", "--", "--nocapture"])
-    .env(
-        "TRACEWIRE_AGENT_SECONDS",
-        (arguments.minutes * 60).to_string(),
-    )
-    .env("TRACEWIRE_AGENT_PROGRAMS", arguments.programs.to_string())
-    .env("TRACEWIRE_AGENT_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["agent"])
+        .checked()
+        .with("TRACEWIRE_AGENT_SECONDS", arguments.minutes * 60)
+        .with("TRACEWIRE_AGENT_PROGRAMS", arguments.programs)
+        .with("TRACEWIRE_AGENT_SEED", arguments.seed)
+        .run(&["upheaval::"])
 }
 
 fn repair(arguments: &Repair) -> Result<()> {
-    // Without optimisation: an overflow is a panic.
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "commands"])
-        .args(["repaired::", "--", "--nocapture"])
-        .env("TRACEWIRE_REPAIR_TIMES", arguments.times.to_string())
-        .env("TRACEWIRE_REPAIR_GDB", arguments.gdb.to_string())
-        .env("TRACEWIRE_REPAIR_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["commands"])
+        .with("TRACEWIRE_REPAIR_TIMES", arguments.times)
+        .with("TRACEWIRE_REPAIR_GDB", arguments.gdb)
+        .with("TRACEWIRE_REPAIR_SEED", arguments.seed)
+        .run(&["repaired::"])
 }
 
 fn jump_pad(arguments: &JumpPad) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "--release", "-p", "tracewire-jump-pad"])
-        .args(["--test", "differential", "--test", "threads"])
-        .args(["--", "--nocapture"])
-        .env(
-            "TRACEWIRE_JUMP_PAD_PROGRAMS",
-            arguments.programs.to_string(),
-        )
-        .env("TRACEWIRE_JUMP_PAD_SEED", arguments.seed.to_string())
-        .env("TRACEWIRE_JUMP_PAD_SECONDS", arguments.seconds.to_string());
-    workspace::run(&mut test)
+    let mut tests = Tests::of("tracewire-jump-pad", &["differential", "threads"]);
+    tests.0.arg("--release");
+    tests
+        .with("TRACEWIRE_JUMP_PAD_PROGRAMS", arguments.programs)
+        .with("TRACEWIRE_JUMP_PAD_SEED", arguments.seed)
+        .with("TRACEWIRE_JUMP_PAD_SECONDS", arguments.seconds)
+        .run(&[])
 }
 
 fn jumps(arguments: &Jumps) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args([
-        "--quiet",
-        "-p",
-        "tracewire-target-linux",
-        "--test",
-        "torture",
-    ])
-    .args(["--", "--nocapture"])
-    .env("TRACEWIRE_TORTURE_SITES", arguments.sites.to_string())
-    .env("TRACEWIRE_TORTURE_BATCH", arguments.batch.to_string())
-    .env("TRACEWIRE_TORTURE_COUNTED", arguments.counted.to_string());
-    workspace::run(&mut test)?;
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "commands"])
-        .args(["--", "--nocapture", "jumps::", "killed::"])
-        .env("TRACEWIRE_KILL_TIMES", arguments.kills.to_string())
-        .env("TRACEWIRE_KILL_SEED", arguments.seed.to_string())
-        .env("TRACEWIRE_WILD_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-target-linux", &["torture"])
+        .with("TRACEWIRE_TORTURE_SITES", arguments.sites)
+        .with("TRACEWIRE_TORTURE_BATCH", arguments.batch)
+        .with("TRACEWIRE_TORTURE_COUNTED", arguments.counted)
+        .run(&[])?;
+    Tests::of("tracewire-cli", &["commands"])
+        .with("TRACEWIRE_KILL_TIMES", arguments.kills)
+        .with("TRACEWIRE_KILL_SEED", arguments.seed)
+        .with("TRACEWIRE_WILD_SEED", arguments.seed)
+        .run(&["jumps::", "killed::"])
 }
 
 fn session(arguments: &Session) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "live_sequences"])
-        .args(["--", "--nocapture"])
-        .env("TRACEWIRE_SESSION_TIMES", arguments.times.to_string())
-        .env("TRACEWIRE_SESSION_SEED", arguments.seed.to_string())
-        .env("TRACEWIRE_SESSION_FIRST", arguments.first.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["live_sequences"])
+        .with("TRACEWIRE_SESSION_TIMES", arguments.times)
+        .with("TRACEWIRE_SESSION_SEED", arguments.seed)
+        .with("TRACEWIRE_SESSION_FIRST", arguments.first)
+        .run(&[])
 }
 
 fn mixes(arguments: &Mixes) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "mixes"])
-        .args(["--", "--nocapture"])
-        .env("TRACEWIRE_MIXES_TIMES", arguments.times.to_string())
-        .env("TRACEWIRE_MIXES_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["mixes"])
+        .with("TRACEWIRE_MIXES_TIMES", arguments.times)
+        .with("TRACEWIRE_MIXES_SEED", arguments.seed)
+        .run(&[])
 }
 
 fn storm(arguments: &Storm) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "storm"])
-        .args(["--", "--nocapture", "--test-threads", "1"])
-        .env("TRACEWIRE_STORM_SECONDS", arguments.seconds.to_string())
-        .env("TRACEWIRE_STORM_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["storm"])
+        .with("TRACEWIRE_STORM_SECONDS", arguments.seconds)
+        .with("TRACEWIRE_STORM_SEED", arguments.seed)
+        .run_in_turn()
 }
 
 fn disconnect(arguments: &Disconnect) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "disconnect"])
-        .args(["--", "--nocapture"])
-        .env("TRACEWIRE_DISCONNECT_TIMES", arguments.times.to_string())
-        .env("TRACEWIRE_DISCONNECT_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["disconnect"])
+        .with("TRACEWIRE_DISCONNECT_TIMES", arguments.times)
+        .with("TRACEWIRE_DISCONNECT_SEED", arguments.seed)
+        .run(&[])
 }
 
 fn kills(arguments: &Kills) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "--profile", "checked"])
-        .args(["-p", "tracewire-cli", "--test", "kills"])
-        .args(["--", "--nocapture", "--test-threads", "1"])
-        .env("TRACEWIRE_KILLS_TIMES", arguments.times.to_string())
-        .env("TRACEWIRE_KILLS_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["kills"])
+        .checked()
+        .with("TRACEWIRE_KILLS_TIMES", arguments.times)
+        .with("TRACEWIRE_KILLS_SEED", arguments.seed)
+        .run_in_turn()
 }
 
 fn flight(arguments: &Flight) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "--profile", "checked"])
-        .args(["-p", "tracewire-cli", "--test", "kills", "flight::"])
-        .args(["--", "--nocapture"])
-        .env("TRACEWIRE_FLIGHT_TIMES", arguments.times.to_string())
-        .env("TRACEWIRE_FLIGHT_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["kills"])
+        .checked()
+        .with("TRACEWIRE_FLIGHT_TIMES", arguments.times)
+        .with("TRACEWIRE_FLIGHT_SEED", arguments.seed)
+        .run(&["flight::"])
 }
 
-/// A test of the workspace `query`, with a number in its environment. It needs `tracewire` beside it.
+/// A test of the workspace `query`. It needs `tracewire` beside it.
 fn query_test(name: &str, variable: &str, count: u64) -> Result<()> {
     workspace::run(workspace::cargo("build").args(["--quiet", "-p", "tracewire-cli"]))?;
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "--manifest-path", "query/Cargo.toml"])
-        .args(["--target-dir", "target", "--workspace", "--test", name])
-        .args(["--", "--nocapture"])
-        .env(variable, count.to_string());
-    workspace::run(&mut test)
+    let mut tests = Tests::of("tracewire-query", &[name]);
+    tests
+        .0
+        .args(["--manifest-path", "query/Cargo.toml"])
+        .args(["--target-dir", "target"]);
+    tests.with(variable, count).run(&[])
 }
 
 fn elf(arguments: &Elf) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "--profile", "checked"])
-        .args(["-p", "tracewire-cli", "--test", "commands"])
-        .args(["damaged_programs::", "--", "--nocapture"])
-        .env("TRACEWIRE_ELF_TIMES", arguments.times.to_string())
-        .env("TRACEWIRE_ELF_SEED", arguments.seed.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["commands"])
+        .checked()
+        .with("TRACEWIRE_ELF_TIMES", arguments.times)
+        .with("TRACEWIRE_ELF_SEED", arguments.seed)
+        .run(&["damaged_programs::"])
 }
 
+/// How many functions of a program are looked up: all.
+const EVERY_FUNCTION: u64 = 1_000_000;
+
 fn names() -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args([
-        "--quiet",
-        "--profile",
-        "checked",
-        "-p",
-        "tracewire-debuginfo",
-    ])
-    .args(["--test", "every_function", "--test", "names"])
-    .args(["--", "--nocapture"])
-    .env("TRACEWIRE_EVERY_FUNCTION", "1000000")
-    .env("TRACEWIRE_EACH_NAME", "1");
-    workspace::run(&mut test)?;
-    let mut test = workspace::cargo("test");
-    test.args([
-        "--quiet",
-        "--profile",
-        "checked",
-        "-p",
-        "tracewire-cli",
-        "--test",
-        "places",
-    ])
-    .args(["--", "--nocapture", "scope::", "entries::"])
-    .env("TRACEWIRE_EVERY_FUNCTION", "1000000");
-    workspace::run(&mut test)
+    Tests::of("tracewire-debuginfo", &["every_function", "names"])
+        .checked()
+        .with("TRACEWIRE_EVERY_FUNCTION", EVERY_FUNCTION)
+        .with("TRACEWIRE_EACH_NAME", 1)
+        .run(&[])?;
+    Tests::of("tracewire-cli", &["places"])
+        .checked()
+        .with("TRACEWIRE_EVERY_FUNCTION", EVERY_FUNCTION)
+        .run(&["scope::", "entries::"])
 }
 
 fn changed(arguments: &Changed) -> Result<()> {
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "values"])
-        .args(["a_value_that_another_thread", "--", "--nocapture"])
-        .env("TRACEWIRE_CHANGED_TIMES", arguments.times.to_string());
-    workspace::run(&mut test)
+    Tests::of("tracewire-cli", &["values"])
+        .with("TRACEWIRE_CHANGED_TIMES", arguments.times)
+        .run(&["a_value_that_another_thread"])
 }
 
 fn browser() -> Result<()> {
     setup::provide(setup::BROWSER)?;
-    let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli"])
-        .args(["--test", "access", "--test", "report"])
-        .args(["--features", "browser", "browser::", "--", "--nocapture"]);
-    workspace::run(&mut test)
+    let mut tests = Tests::of("tracewire-cli", &["access", "report"]);
+    tests.0.args(["--features", "browser"]);
+    tests.run(&["browser::"])
 }

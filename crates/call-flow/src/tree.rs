@@ -154,16 +154,6 @@ impl CallTree {
         self.nodes.iter().map(|node| node.calls).sum()
     }
 
-    /// How often each function was called that was, by its index.
-    #[must_use]
-    pub fn calls_of_functions(&self) -> HashMap<usize, u64> {
-        let mut calls = HashMap::new();
-        for node in &self.nodes {
-            *calls.entry(node.function).or_default() += node.calls;
-        }
-        calls
-    }
-
     /// The name of a node's function.
     #[must_use]
     pub fn name(&self, node: &Node) -> &str {

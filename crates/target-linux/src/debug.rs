@@ -8,7 +8,6 @@ use tracewire_model::{Address, RegisterNumber, ThreadId};
 
 use crate::breakpoints::Purpose;
 use crate::debugger::CaughtCalls;
-use crate::error::thread_id;
 use crate::event::Watch;
 use crate::process::Process;
 use crate::watch::Wanted;
@@ -29,15 +28,6 @@ impl Process {
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.tracee.threads.ended.is_some()
-    }
-
-    /// The threads of the process itself, without those that share its memory after a vfork.
-    pub fn own_threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
-        self.tracee
-            .threads
-            .iter()
-            .filter(|thread| thread.process == self.tracee.threads.process() && !thread.exiting)
-            .map(|thread| thread_id(thread.id))
     }
 
     /// Inserts a breakpoint that stops each thread that reaches it.
