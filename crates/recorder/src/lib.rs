@@ -36,6 +36,7 @@ mod registers;
 mod report;
 mod rotation;
 mod selection;
+mod start;
 mod stop;
 mod trigger;
 mod upstream;

@@ -1,6 +1,6 @@
 //! What is to be recorded, and the recording of it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::num::NonZeroU64;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules};
-use tracewire_experiment::{Budget, Definitions, FrameRates, InstallError, Mechanism};
+use tracewire_experiment::{Budget, Definitions, FrameRates, Mechanism};
 use tracewire_expr::CollectLimits;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
@@ -31,6 +31,7 @@ use crate::processes::{self, Observers, RunReport};
 use crate::recording::Recording;
 use crate::report::Report;
 use crate::selection::ProcessSelection;
+use crate::start::KeepGoing;
 use crate::stop::StopHandle;
 use crate::trigger::{Trigger, check_trigger};
 use crate::upstream;
@@ -108,25 +109,6 @@ pub(crate) struct RecordOptions {
     pub later: Option<ProcessSelection>,
     /// What was read of files, for all processes of a run.
     pub read_files: ReadFiles,
-}
-
-/// Which tracepoints are left out, with an event, if they cannot be put in. Others are an error.
-#[derive(Clone, Debug)]
-pub(crate) enum KeepGoing {
-    All,
-    /// Those of patterns, which name more than the user has looked at.
-    Of(HashSet<TracepointNumber>),
-}
-
-impl KeepGoing {
-    /// Whether the run goes on without what these errors are about.
-    pub fn goes_on_without(&self, errors: &[InstallError]) -> bool {
-        match self {
-            Self::All => true,
-            Self::Of(patterns) => (errors.iter().flat_map(|error| &error.numbers))
-                .all(|number| patterns.contains(number)),
-        }
-    }
 }
 
 impl RecordOptions {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{
     Experiment, FrameRates, FrameStore as _, HitCost, InstallError, LocationCost, MarkerValue,
-    Missing, PadTarget, Served, StartError,
+    Missing, PadTarget, Served,
 };
 use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_fail_point::fail_point;
@@ -27,10 +27,11 @@ use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::oversight::Oversight;
 use crate::prepare::Prepared;
 use crate::priority::Priority;
-use crate::recorder::{KeepGoing, Origin, RecordOptions, leave};
+use crate::recorder::{Origin, RecordOptions, leave};
 use crate::registers::{self, Room};
 use crate::report::{Ending, Report, program_words};
 use crate::rotation::{self, FileShare, Rotation};
+use crate::start::{KeepGoing, start_run};
 use crate::stop::{Stop, StopHandle};
 
 /// What the status of a file says whose run goes on.
@@ -570,31 +571,16 @@ impl<'o> Recording<'o> {
 
     /// Starts the run. Tracepoints that cannot be put in are an error, or left out.
     fn start(&mut self) -> Result<(), RecordError> {
-        let now = now();
-        loop {
-            let errors = match self.experiment.start(&mut self.process, now) {
-                Ok(()) => {
-                    self.ever_placed = true;
-                    return Ok(());
-                }
-                Err(StartError::CannotInstall(errors)) => errors,
-                Err(error) => return Err(RecordError::Start(error)),
-            };
-            let keeps_going = self.keep_going.goes_on_without(&errors);
-            if keeps_going {
-                self.observer.event(RecordEvent::NotInstalled(&errors));
-                for error in &errors {
-                    for number in &error.numbers {
-                        // It is there: the experiment has just named it.
-                        let deleted = self.experiment.delete(*number, Some(error.address));
-                        debug_assert!(deleted.is_ok(), "{deleted:?}");
-                    }
-                }
-            }
-            if !keeps_going || self.experiment.tracepoints().next().is_none() {
-                return Err(RecordError::Install(errors));
-            }
-        }
+        let Self {
+            experiment,
+            process,
+            observer,
+            keep_going,
+            ..
+        } = self;
+        start_run(experiment, process, now(), keep_going, &mut **observer)?;
+        self.ever_placed = true;
+        Ok(())
     }
 
     /// What a marker needs before a tracepoint is put on it: the program must reach it, and what it says must be known.

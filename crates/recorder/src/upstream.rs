@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use tracewire_arch::RegisterLayout;
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::{
-    AddressForm, Experiment, FrameStore, InstallError, Losses, Mechanism, Options, StartError,
-    Target, tell_as_gdb_takes,
+    AddressForm, Experiment, FrameStore, Losses, Mechanism, Options, Target, tell_as_gdb_takes,
 };
 use tracewire_model::{
     AggregateKey, AggregateTable, ByteOrder, Redactions, Status, StatusFields, StopReason,
@@ -26,6 +25,7 @@ use crate::programs;
 use crate::recorder::RecordOptions;
 use crate::report::{Ending, Report};
 use crate::rotation::FileShare;
+use crate::start::start_run;
 use crate::stop::{Stop, StopHandle};
 
 /// The entry of the auxiliary vector that has the program's entry point.
@@ -136,27 +136,14 @@ impl<'o> Recording<'o> {
         if self.stop.stopped().is_some() {
             return Err(RecordError::Stopped);
         }
-        loop {
-            let errors: Vec<InstallError> = match self.experiment.start(target, self.begun) {
-                Ok(()) => break,
-                Err(StartError::CannotInstall(errors)) => errors,
-                Err(error) => return Err(RecordError::Start(error)),
-            };
-            let keeps_going = self.options.keep_going().goes_on_without(&errors);
-            if keeps_going {
-                self.observer.event(RecordEvent::NotInstalled(&errors));
-                for error in &errors {
-                    for number in &error.numbers {
-                        // It is there: the experiment has just named it.
-                        let deleted = self.experiment.delete(*number, Some(error.address));
-                        debug_assert!(deleted.is_ok(), "{deleted:?}");
-                    }
-                }
-            }
-            if !keeps_going || self.experiment.tracepoints().next().is_none() {
-                return Err(RecordError::Install(errors));
-            }
-        }
+        let keep_going = self.options.keep_going();
+        start_run(
+            &mut self.experiment,
+            target,
+            self.begun,
+            &keep_going,
+            self.observer,
+        )?;
         let installed: Vec<Installed> = (self.experiment.tracepoints())
             .filter_map(|tracepoint| {
                 let definition = tracepoint.definition();

@@ -3,8 +3,8 @@
 use anyhow::{Context, bail};
 use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::view::MemoryPart;
-use tracewire_expr::{Place as ValuePlace, State, evaluate};
-use tracewire_model::{Address, RegisterNumber};
+use tracewire_expr::{NoState, Place as ValuePlace, evaluate};
+use tracewire_model::Address;
 
 use super::open::Opened;
 use crate::arguments::parse_address;
@@ -92,28 +92,9 @@ impl MemoryPlace {
     }
 }
 
-/// A program before it runs: nothing is known but where its variables stand.
-struct Nothing;
-
-impl State for Nothing {
-    fn pc(&self) -> Address {
-        Address(0)
-    }
-
-    fn register(&self, _: RegisterNumber) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn memory(&self, _: Address, _: &mut [u8], _: &mut [bool]) {}
-
-    fn variable(&self, _: &str) -> Option<i64> {
-        None
-    }
-}
-
 /// Where a variable is, or a part of it, and how many bytes it has.
 fn variable(symbols: &Symbols, text: &str) -> anyhow::Result<(u64, u64)> {
-    let value = match evaluate(symbols, &Nothing, text) {
+    let value = match evaluate(symbols, &NoState, text) {
         Ok(value) => value,
         Err(error) => {
             // A program without debug information has names of its own.

@@ -21,6 +21,6 @@ pub use expand::{NamedValue, PreparedItem, expand};
 pub use float::print_float;
 pub use prepare::PreparedExpression;
 pub use print::PrintOptions;
-pub use state::State;
+pub use state::{NoState, State};
 pub use type_name::type_name;
 pub use unwind::{Backtrace, BacktraceEnd, CallFrame, Unwinder};

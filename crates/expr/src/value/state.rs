@@ -35,6 +35,26 @@ pub trait State {
     }
 }
 
+/// The state of a program of which nothing was saved.
+#[derive(Clone, Copy, Debug)]
+pub struct NoState;
+
+impl State for NoState {
+    fn pc(&self) -> Address {
+        Address(0)
+    }
+
+    fn register(&self, _: RegisterNumber) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn memory(&self, _: Address, _: &mut [u8], _: &mut [bool]) {}
+
+    fn variable(&self, _: &str) -> Option<i64> {
+        None
+    }
+}
+
 /// A state that notes whether memory which was read of it is of two contents.
 pub(crate) struct Watched<'a> {
     state: &'a dyn State,

@@ -4,36 +4,16 @@ use super::Printer;
 use super::aggregate::member_name;
 use super::debug::{VARIANT, in_order, option_payload, part_name};
 use crate::register_types::FLAGS_NAME;
-use crate::value::State;
+use crate::value::NoState;
 use crate::value::datum::Shape;
 use crate::walk::{Items, TypeWalks, Walk};
 use tracewire_debuginfo::{BaseEncoding, Language, Member, Symbols, Type, TypeId};
-use tracewire_model::{Address, RegisterNumber};
 
 /// The deepest nesting of structures and lists; deeper parts are text.
 const DEEPEST: usize = 12;
 
 /// The most parts of one shape on all levels; more parts are text.
 const MOST_PARTS: usize = 2000;
-
-/// Nothing was saved.
-struct NoState;
-
-impl State for NoState {
-    fn pc(&self) -> Address {
-        Address(0)
-    }
-
-    fn register(&self, _: RegisterNumber) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn memory(&self, _: Address, _: &mut [u8], _: &mut [bool]) {}
-
-    fn variable(&self, _: &str) -> Option<i64> {
-        None
-    }
-}
 
 impl Shape {
     /// Of the values of a type, as a place in this language shows them. A type that contains itself is text where it does.

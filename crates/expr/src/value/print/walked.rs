@@ -836,6 +836,11 @@ impl Printer<'_> {
             return Ok(());
         }
         self.put("&");
+        self.target(address, target, context)
+    }
+
+    /// What a pointer leads to.
+    fn target(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
         match self.read(address, target) {
             Ok(value) if !is_unknown(&value) => self.value(&value, context.element()),
             Err(Stop::Unfit) => return Err(Stop::Unfit),
@@ -931,13 +936,7 @@ impl Printer<'_> {
             }
             self.put(" -> ");
         }
-        match self.read(address, target) {
-            Ok(value) if !is_unknown(&value) => self.value(&value, context.element()),
-            Err(Stop::Unfit) => return Err(Stop::Unfit),
-            Err(Stop::Missing(why)) => self.put_missing(why),
-            Ok(_) => self.put_missing("<unavailable>"),
-        }
-        Ok(())
+        self.target(address, target, context)
     }
 
     /// The parts that a rule names.
