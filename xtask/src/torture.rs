@@ -40,6 +40,8 @@ pub enum Torture {
     Dataset(Dataset),
     /// Record generated programs of many types, and hold their values in every format against those of `show --json`
     Formats(Formats),
+    /// Hold what the plugin of QEMU records against QEMU's stub at 1,000 instants of seven machines, and kill QEMU at random moments
+    Qemu(Qemu),
     /// Damage the symbols, sections and debug information of a program, and record it
     Elf(Elf),
     /// Look up every function and every name of real programs, and hold the arguments of every function against DWARF, GDB and what
@@ -76,6 +78,16 @@ pub struct Formats {
     /// How many programs
     #[arg(long, default_value_t = 200)]
     runs: u64,
+}
+
+#[derive(clap::Args)]
+pub struct Qemu {
+    /// One of how many instructions of 2,000 is an instant
+    #[arg(long, default_value_t = 2)]
+    every: u64,
+    /// How many kills
+    #[arg(long, default_value_t = 60)]
+    kills: u64,
 }
 
 #[derive(clap::Args)]
@@ -219,6 +231,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Formats(arguments) => {
             query_test("corpus", "TRACEWIRE_CORPUS_RUNS", arguments.runs)
         }
+        Torture::Qemu(arguments) => qemu(arguments),
         Torture::Agent(arguments) => agent(arguments),
         Torture::Elf(arguments) => elf(arguments),
         Torture::Names => names(),
@@ -358,6 +371,17 @@ fn query_test(name: &str, variable: &str, count: u64) -> Result<()> {
         .args(["--manifest-path", "query/Cargo.toml"])
         .args(["--target-dir", "target"]);
     tests.with(variable, count).run(&[])
+}
+
+fn qemu(arguments: &Qemu) -> Result<()> {
+    Tests::of("tracewire-cli", &["qemu"])
+        .with("TRACEWIRE_QEMU_EVERY", arguments.every)
+        .with("TRACEWIRE_QEMU_KILLS", arguments.kills)
+        .run(&[
+            "the_state_of_",
+            "no_instruction_is_missing",
+            "a_killed_guest",
+        ])
 }
 
 fn elf(arguments: &Elf) -> Result<()> {

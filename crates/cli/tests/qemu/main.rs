@@ -149,6 +149,11 @@ fn chosen(seed: u64, number: usize) -> u64 {
 
 const INSTRUCTIONS: usize = 2000;
 
+/// A number that `cargo xtask torture qemu` sets, or the one of the suite.
+fn chosen_by(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |text| text.parse().expect("a number"))
+}
+
 /// The registers and the memory before an instruction are those that the stub has when it is there.
 #[track_caller]
 fn equals_stub(machine: BareMachine) {
@@ -161,7 +166,8 @@ fn equals_stub(machine: BareMachine) {
     // A plugin cannot read the flags of x86.
     assert!(shown.iter().all(|one| one["registers"]["eflags"].is_null()));
     let lacks = |name: &str| name == "eflags";
-    let compared = same_as_stub(&guest, &shown, 12, lacks);
+    let every = chosen_by("TRACEWIRE_QEMU_EVERY", 12);
+    let compared = same_as_stub(&guest, &shown, every, lacks);
     assert!(compared > 1000, "{compared} registers");
 }
 
@@ -362,8 +368,9 @@ fn the_registers_that_codes_name_are_all_that_change() {
 #[test]
 fn a_killed_guest_leaves_a_good_trace() {
     let guest = Guest::new(BareMachine::named("riscv64"));
-    for (round, name) in ["killed", "killed.zst"].into_iter().enumerate() {
-        let out = guest.file(name);
+    let kills = chosen_by("TRACEWIRE_QEMU_KILLS", 2) as usize;
+    for round in 0..kills {
+        let out = guest.file(["killed", "killed.zst"][round % 2]);
         let mut command = Command::new(&guest.qemu()[0]);
         let mut qemu = command
             .args(&guest.qemu()[1..])
