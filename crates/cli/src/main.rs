@@ -124,11 +124,12 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
     }
 }
 
-/// Whether the reader of our output has closed it.
+/// Whether an error is about our output, which its reader has closed.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
+    let is_pipe = error.chain().any(|cause| {
         cause
             .downcast_ref::<std::io::Error>()
             .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-    })
+    });
+    error.is::<stdout::Closed>() || is_pipe && stdout::is_closed()
 }

@@ -10,6 +10,8 @@ use anyhow::{Context, bail};
 use tempfile::TempDir;
 use tracewire_tracefile::private;
 
+use crate::stdout::Closed;
+
 /// The destination of a trace file: a name, or a stream. For a stream the whole file is made in a temporary directory first,
 /// since the front of a trace file is written last.
 #[derive(Debug)]
@@ -145,7 +147,9 @@ impl Output {
         match send() {
             Ok(()) => Ok(()),
             // The reader has stopped reading.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(error.into()),
+            Err(error) if stdout.is_some() && error.kind() == io::ErrorKind::BrokenPipe => {
+                Err(Closed.into())
+            }
             Err(error) => {
                 let kept = directory.keep().join("run.tf");
                 Err(error).with_context(|| {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -324,6 +324,25 @@ fn hostile_clients_disturb_nobody() {
     drop(waiting);
     wait("it answers again", || place.status().is_some());
     assert!(agent.end().success());
+}
+
+/// The agent may end between a client's connection and its request. The socket's broken pipe is not that of standard output.
+#[test]
+fn an_agent_that_closes_the_connection_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new(folder.path());
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            drop(client);
+        }
+    });
+    for _ in 0..40 {
+        let asked = place.ask(&["status", "--json"]);
+        assert_eq!(asked.status.code(), Some(2), "{asked:?}");
+        let said = text(&asked.stderr);
+        assert!(said.contains("no agent answers at "), "{said}");
+    }
 }
 
 #[test]
