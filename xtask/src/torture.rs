@@ -28,7 +28,7 @@ pub enum Torture {
     /// as GDB has said
     Disconnect(Disconnect),
     /// Kill Tracewire, the traced program or one of its threads at fail points: every call has its frame once or is counted, and
-    /// jumps harm nobody
+    /// jumps harm no program
     Kills(Kills),
     /// The program or the tracer ends at random moments; the newest frames are there
     Flight(Flight),

@@ -26,7 +26,7 @@ The page loads nothing and needs no other file: open it, print it, attach it to 
 values there were, how long spans took, counts, a table of hits that filters, and the source lines of the places, as far as the files are \
 on this machine. Of an execution trace it has the calls, the coverage, and accesses to memory.
 
-Whoever gets the page sees the collected values and the source lines. --no-source leaves the lines out.
+A reader of the page sees the collected values and the source lines. --no-source leaves the lines out.
 
 Examples:
   tracewire report run.tf -o run.html

@@ -16,7 +16,7 @@ use crate::{Answer, output};
 
 pub const HELP: &str = "\
 When Tracewire is killed (by SIGKILL, or for lack of memory), jumps stay in the program, which runs on unharmed, and so do \
-the frames that nobody had read yet. This writes these frames into a trace file, takes the jumps out, as any Tracewire does \
+the frames that were not read yet. This writes these frames into a trace file, takes the jumps out, as any Tracewire does \
 that is attached to the program later, and gives the memory back. What a recording \
 had read before is in its FILE.recording, which is a good trace file, and no frame is in both; `tracewire convert` merges the \
 two. Frames that are in neither are counted, with the reason.

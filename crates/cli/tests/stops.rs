@@ -337,7 +337,7 @@ fn a_step_over_a_fork_ends_behind_it() {
 }
 
 #[test]
-fn a_breakpoint_is_put_into_memory_that_was_mapped_anew() {
+fn a_breakpoint_is_put_into_memory_that_was_mapped_again() {
     const PLACE: u64 = 0x1000_0000;
     let mut session = Session::started("remap.c");
     let mapped = session.address("mapped");

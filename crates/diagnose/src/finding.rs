@@ -242,7 +242,7 @@ pub enum Fault {
     NotCollected(Wanted),
     /// So many actions were held against frames that no more are.
     #[error(
-        "holding all actions against all frames takes too long: from here on nobody has looked for what they should have collected"
+        "holding all actions against all frames takes too long: what they should have collected is not checked from here on"
     )]
     NotLookedFor,
     /// Time runs backwards.
@@ -385,7 +385,7 @@ pub enum Fault {
     NotCollectedByExpression(Wanted),
     /// The limit of steps is reached: the remaining frames are checked less closely.
     #[error(
-        "running the expressions on all frames takes too long: from here on nobody has looked for what they should have collected"
+        "running the expressions on all frames takes too long: what they should have collected is not checked from here on"
     )]
     NotRun,
 }

@@ -116,7 +116,7 @@ fn an_index_of_something_else_is_not_used() {
 }
 
 #[test]
-fn a_damaged_index_is_made_anew_wherever_the_damage_is() {
+fn a_damaged_index_is_rebuilt_wherever_the_damage_is() {
     let traces = traces();
     let good = fs::read(&traces.index).unwrap();
     let mut rebuilt = 0;

@@ -47,7 +47,7 @@ impl FixedObject {
             }
             Object::Memory(address) => address.as_constant(),
             Object::Value(_) | Object::Bytes(_) | Object::Synthetic(_) => {
-                let words = "This is a value and no object: nobody can write to it.";
+                let words = "This is a value and no object: it cannot be written to.";
                 return Err(error(ExpressionErrorKind::Type(words.to_owned())));
             }
             Object::Register(..) | Object::Pieces(_) | Object::OptimizedOut => None,

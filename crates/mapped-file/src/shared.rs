@@ -83,7 +83,7 @@ mod tests {
         file.set_len(4096).expect("cut");
         assert_eq!((clone[4095], clone[19_999], clone.len()), (7, 0, 20_000));
         drop(clone);
-        crate::verify().expect("nobody needs it");
+        crate::verify().expect("no file was truncated");
         assert_eq!(*SharedBytes::from(vec![1, 2]), [1, 2]);
         // A file that cannot be mapped is read.
         let file = File::open("/proc/self/environ").expect("opened");

@@ -57,7 +57,7 @@ pub fn run_meanwhile<R: Send + 'static>(
         .map_err(RecordError::Thread)?;
     let done = &ending.0;
     while !done.is_set() {
-        match process.run(&mut crate::prepare::Nobody)? {
+        match process.run(&mut crate::prepare::NoHits)? {
             event @ (Event::Exited(_) | Event::Killed { .. }) => {
                 return Err(RecordError::Ended(event));
             }

@@ -265,7 +265,7 @@ fn look(
 /// Lets a program run, without tracepoints, to where the dynamic linker has loaded its libraries.
 pub fn load_libraries(process: &mut Process, stop: &StopHandle) -> Result<(), RecordError> {
     loop {
-        return match process.run(&mut Nobody)? {
+        return match process.run(&mut NoHits)? {
             event @ (Event::Exited(_) | Event::Killed { .. }) => {
                 Err(RecordError::EndedInLinker(event))
             }
@@ -278,9 +278,9 @@ pub fn load_libraries(process: &mut Process, stop: &StopHandle) -> Result<(), Re
 }
 
 /// A handler of hits where there can be none.
-pub struct Nobody;
+pub struct NoHits;
 
-impl tracewire_experiment::HitHandler for Nobody {
+impl tracewire_experiment::HitHandler for NoHits {
     fn hit(
         &mut self,
         _: tracewire_experiment::Hit,

@@ -135,7 +135,7 @@ fn an_index_from_an_earlier_run_tells_the_same() {
 }
 
 #[test]
-fn an_index_of_what_the_file_was_is_made_anew() {
+fn an_index_of_an_older_file_is_rebuilt() {
     let place = Place::new();
     write(&place.path, 450);
     place.compare();

@@ -193,7 +193,7 @@ impl Guest<'_> {
         let line = lines.find(|line| line.contains("target remote"));
         let line = line.context("the proxy does not start")?;
         proxy.address = line.rsplit(' ').next().context("an address")?.to_owned();
-        // The rest is read, so that nobody waits for it.
+        // The rest is read, so that the server does not wait.
         thread::spawn(move || lines.for_each(drop));
         Ok(proxy)
     }

@@ -96,7 +96,7 @@ fn turn(mut server: Command, folder: &Path, calls: u64, turns: &mut Turns) -> Re
             break port.to_owned();
         }
     };
-    // The server may say more, which nobody is to wait for.
+    // The server may say more, which is not waited for.
     std::thread::spawn(move || std::io::copy(&mut words, &mut std::io::sink()));
     let script = folder.join("script.gdb");
     fs::write(

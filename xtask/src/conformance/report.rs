@@ -149,7 +149,7 @@ struct Differences {
     unexplained: usize,
     gained: usize,
     broken: usize,
-    /// Failures of ours, gdbserver's too or not, that nobody has given a reason for.
+    /// Failures of ours, gdbserver's too or not, without a reason.
     unknown: usize,
     /// The entries of the list that were met.
     used: BTreeSet<usize>,

@@ -106,7 +106,7 @@ impl Subject {
         folder.join(self.name)
     }
 
-    /// The command that runs it, for this many calls; 0: until it is told to end.
+    /// The command that runs it, for this many calls; 0: until it gets a signal.
     pub fn command(&self, folder: &Path, shared: &Shared, calls: u64) -> Vec<String> {
         let words = [self.program(folder), self.kind.into(), shared.path.clone()];
         let mut words: Vec<String> = words.map(|word| word.display().to_string()).into();

@@ -221,7 +221,7 @@ impl Agent {
                     let _ = asked.answer.send(answer);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => bail!("nobody tells the agent anything"),
+                Err(RecvTimeoutError::Disconnected) => bail!("the agent's threads have ended"),
             }
             self.turn();
             if self.is_ending && self.probes.is_empty() {

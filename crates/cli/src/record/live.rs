@@ -141,7 +141,7 @@ impl Wanted {
                 let shown = follow::follow(followed, &style, counted, &mut output);
                 if let Err(error) = &shown {
                     let why = if crate::is_broken_pipe(error) {
-                        "nobody reads the frames any more".to_owned()
+                        "the reader of the frames has closed the output".to_owned()
                     } else {
                         error.to_string()
                     };

@@ -293,7 +293,10 @@ fn the_run_ends_with_its_reader() {
     program.write("x");
     let mut said = String::new();
     errors.read_to_string(&mut said).expect("read");
-    assert!(said.contains("nobody reads the frames any more"), "{said}");
+    assert!(
+        said.contains("the reader of the frames has closed the output"),
+        "{said}"
+    );
     assert_eq!(recording.child.wait().expect("it ends").code(), Some(0));
     assert_eq!(program.end().1, Some(0));
     assert_eq!(built.frames().len(), 2);

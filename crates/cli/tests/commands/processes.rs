@@ -615,7 +615,7 @@ fn children_of_an_attached_program_are_recorded_as_they_come() {
 }
 
 #[test]
-fn programs_that_processes_become_are_recorded_anew() {
+fn programs_that_processes_execute_are_recorded() {
     let built = Built::new(STARTS, &["-O1"]);
     built.compile("worker", WORKER, &["-O1"]);
     let done = built

@@ -67,7 +67,7 @@ fn real_program(folder: &Path) -> (PathBuf, PathBuf) {
         .status()
         .unwrap();
     assert!(packed.success());
-    // The fixtures are nobody's to write an index beside.
+    // No index is written beside the fixtures.
     let path = folder.join("aarch64.trace.zst");
     std::fs::copy(data.join("aarch64.trace.zst"), &path).unwrap();
     (elf, path)

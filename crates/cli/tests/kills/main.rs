@@ -218,5 +218,5 @@ fn what_is_killed_at_a_fail_point_loses_nothing_uncounted() {
         begun.elapsed(),
     );
     assert_eq!(faults, 0);
-    assert_eq!(kills, times, "rounds kill nobody");
+    assert_eq!(kills, times, "rounds kill no process");
 }

@@ -185,7 +185,7 @@ fn order(frames: &[Made], due: &[Vec<Due>]) -> Result<Tickets, String> {
             .find(|due| due.number == frame.number && due.sequence == sequence)
             .ok_or_else(|| format!("{frame:?} is of no hit"))?;
         if tickets.last.is_some_and(|last| hit.after < last) {
-            return Err(format!("{frame:?} stands behind one that was made later"));
+            return Err(format!("{frame:?} comes after one that was made later"));
         }
         tickets.last = tickets.last.max(Some(hit.before));
         let first = tickets.first.unwrap_or(u64::MAX);
@@ -326,7 +326,7 @@ fn steps(frames: &[Made], mix: &Mix, early: bool, circular: bool) -> Result<(), 
                     })
                     .count();
                 if of_others > 0 {
-                    return Err(format!("{frame:?} stands before steps of an earlier hit"));
+                    return Err(format!("{frame:?} comes before steps of an earlier hit"));
                 }
                 let (of, steps) = left.entry((frame.thread, frame.number)).or_default();
                 *of = sequence;
@@ -365,7 +365,7 @@ fn counts(
             .tracepoints
             .iter()
             .find(|chosen| chosen.number == number)
-            .ok_or("a tracepoint that nobody defined")?;
+            .ok_or("a tracepoint that was not defined")?;
         let told = tracepoint.usage.ok_or("no usage")?.hits;
         let of = |frame: &&Made| frame.number == number;
         let found = frames.iter().filter(of);

@@ -211,7 +211,7 @@ impl FakeStub {
                     return None;
                 }
                 Fault::Slow => {
-                    // Nobody tells it to go on.
+                    // It is not told to go on.
                     let (_sender, receiver) = mpsc::channel::<()>();
                     let _ = receiver.recv_timeout(Duration::from_secs(1));
                     hex(&self.executed.to_le_bytes())

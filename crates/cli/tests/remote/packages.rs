@@ -33,7 +33,7 @@ impl Drop for Stub {
     }
 }
 
-/// A program in Valgrind, which waits for a debugger. Whoever connects talks to a `vgdb` of its own.
+/// A program in Valgrind, which waits for a debugger. Each connection has its own `vgdb`.
 #[track_caller]
 fn valgrind(program: &Path, directory: &Path) -> Stub {
     let socket = directory.join("vgdb.socket");

@@ -187,7 +187,10 @@ pub fn runs(process: u32, address: u64, more: u64) {
     let before = counter(process, address);
     let end = std::time::Instant::now() + PATIENCE;
     while counter(process, address) < before + more {
-        assert!(std::time::Instant::now() < end, "the program stands");
+        assert!(
+            std::time::Instant::now() < end,
+            "the program makes no progress"
+        );
         std::thread::yield_now();
     }
 }

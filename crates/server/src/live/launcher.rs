@@ -181,7 +181,7 @@ impl LiveProgram {
     }
 
     /// `vRun`.
-    pub(super) fn run_anew(&mut self, Arguments(words): &Arguments) -> Reply {
+    pub(super) fn restart(&mut self, Arguments(words): &Arguments) -> Reply {
         let mut words = words.iter();
         if let Some(program) = words.next().filter(|program| !program.0.is_empty()) {
             self.launcher.launch.program = text(program);
@@ -195,7 +195,7 @@ impl LiveProgram {
     }
 
     /// `vAttach`.
-    pub(super) fn attach_anew(&mut self, id: u32) -> Reply {
+    pub(super) fn attach_again(&mut self, id: u32) -> Reply {
         if self.launcher.unseen.remove(&id) && self.inferiors.was_attached(id).is_some() {
             return self.show(id);
         }

@@ -46,8 +46,8 @@ impl LiveProgram {
                 self.launcher.extend();
                 Reply::Ok.into()
             }
-            ProcessRequest::Run { arguments } => self.run_anew(arguments).into(),
-            ProcessRequest::Attach { process } => self.attach_anew(*process).into(),
+            ProcessRequest::Run { arguments } => self.restart(arguments).into(),
+            ProcessRequest::Attach { process } => self.attach_again(*process).into(),
             ProcessRequest::Restart { .. } if self.launcher.is_extended() => {
                 self.kill_all();
                 self.tell("GDBserver restarting");

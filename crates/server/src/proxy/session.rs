@@ -112,7 +112,7 @@ impl<'p> Session<'p> {
         match received {
             Ok(Some(payload)) => self.take_packet(payload),
             Ok(None) => {}
-            // Nobody waits for an answer.
+            // No client waits for an answer.
             Err(error) if self.is_idle() => _ = self.proxy.fail(&error),
             Err(error) => self.failed(&error),
         }
@@ -155,7 +155,7 @@ impl<'p> Session<'p> {
             return;
         }
         let Some(waiting) = self.waiting.take() else {
-            // Nobody has asked for it, and nobody would know what it answers.
+            // No client has asked for it.
             return;
         };
         // Output of a command of the user's comes before its answer.
