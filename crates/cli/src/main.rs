@@ -131,5 +131,5 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
             .downcast_ref::<std::io::Error>()
             .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     });
-    error.is::<stdout::Closed>() || is_pipe && stdout::is_closed()
+    is_pipe && stdout::is_closed()
 }

@@ -10,8 +10,6 @@ use anyhow::{Context, bail};
 use tempfile::TempDir;
 use tracewire_tracefile::private;
 
-use crate::stdout::Closed;
-
 /// The destination of a trace file: a name, or a stream. For a stream the whole file is made in a temporary directory first,
 /// since the front of a trace file is written last.
 #[derive(Debug)]
@@ -146,10 +144,8 @@ impl Output {
         };
         match send() {
             Ok(()) => Ok(()),
-            // The reader has stopped reading.
-            Err(error) if stdout.is_some() && error.kind() == io::ErrorKind::BrokenPipe => {
-                Err(Closed.into())
-            }
+            // The reader has had enough. This is what was standard output at the start: the descriptor may have gone to others.
+            Err(error) if stdout.is_some() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => {
                 let kept = directory.keep().join("run.tf");
                 Err(error).with_context(|| {

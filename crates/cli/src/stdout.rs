@@ -1,6 +1,5 @@
 //! Standard output, with colours for a terminal.
 
-use std::fmt;
 use std::io::{BufWriter, Write};
 use std::os::fd::AsFd as _;
 
@@ -25,25 +24,13 @@ pub fn output_of(json: bool) -> Output {
     BufWriter::with_capacity(1 << 16, stdout)
 }
 
-/// The reader of what was standard output at the start has closed it. A recorder may have given the descriptor to others.
-#[derive(Debug)]
-pub struct Closed;
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the reader of standard output has closed it")
-    }
-}
-
-impl std::error::Error for Closed {}
-
 /// Whether the reader of standard output has closed it. A socket that an error is about may be closed, too.
 pub fn is_closed() -> bool {
     let stdout = std::io::stdout();
     let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)];
     let polled = poll(&mut fds, PollTimeout::ZERO).is_ok();
-    let events = fds[0].revents().unwrap_or(PollFlags::empty());
-    polled && events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
+    let gone = PollFlags::POLLERR | PollFlags::POLLHUP;
+    polled && (fds[0].revents()).is_some_and(|events| events.intersects(gone))
 }
 
 /// Writes lines on, with the control characters in them shown and not sent.
