@@ -62,6 +62,19 @@ pub enum LocationError {
         /// Where it was looked for.
         searched: String,
     },
+    /// Every call of the function was inlined, where functions that are called are asked for: a library may have one that is
+    /// called.
+    #[error("`{name}` is not called: the compiler has put copies of it into its callers")]
+    OnlyInlined {
+        /// The name or the pattern.
+        name: String,
+    },
+    /// The location names a line, an address or a probe, where functions are asked for.
+    #[error("`{location}` names a place: name a function, or a pattern such as Cart::*")]
+    NotFunctions {
+        /// The location.
+        location: String,
+    },
     /// A part of a function that is entered only by jumps from within the function.
     #[error(
         "`{name}` is a part of `{function}`, and no function that is called; trace `{function}`"
@@ -137,6 +150,7 @@ impl LocationError {
             self,
             Self::NoFunction { .. }
                 | Self::NoMatch { .. }
+                | Self::OnlyInlined { .. }
                 | Self::NoFile { .. }
                 | Self::NoMarker { .. }
                 | Self::IndirectFunction { .. }

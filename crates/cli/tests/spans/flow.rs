@@ -191,6 +191,30 @@ fn a_function_that_is_called_too_often_is_switched_down() {
     assert_eq!(busy.end(), "the code is as it was");
 }
 
+/// `other` begins with the first instruction of a copy of `tiny`.
+#[test]
+fn an_inlined_copy_is_not_followed() {
+    let program = Program::build("gcc", "inlined.c", &["-O2"]);
+    let refused = calls()
+        .args(["tiny", "--"])
+        .arg(&program.file)
+        .output()
+        .expect("tracewire runs");
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("`tiny` is not called"), "{said}");
+    for pattern in ["other", "/^(tiny|other)$/", "o*er"] {
+        let (_, nodes, said) = program.calls(&["--json", pattern], &[]);
+        let calls = counts(&nodes);
+        let names: Vec<&str> = calls.keys().map(|(_, name)| name.as_str()).collect();
+        let wanted: &[&str] = match pattern {
+            "o*er" => &["other", "outer"],
+            _ => &["other"],
+        };
+        assert_eq!(names, wanted, "{pattern}: {said}");
+    }
+}
+
 /// A program that is busy until it is told to end.
 struct Busy {
     child: Child,

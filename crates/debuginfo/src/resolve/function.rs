@@ -301,10 +301,16 @@ fn with_linkage_name(module: &Module, wanted: &str) -> Vec<ResolvedLocation> {
 
 /// The place of a function with code.
 pub(super) fn function_entry(module: &Module, die: Die, name: &str) -> Option<ResolvedLocation> {
+    let start = entry_address(module, die)?;
+    Some(at_entry(module, start, name, Some(die)))
+}
+
+/// The link-time address of the first instruction of a function; none if it has no code.
+pub(super) fn entry_address(module: &Module, die: Die) -> Option<u64> {
     let debug = module.debug();
     let entry = debug.entry(die)?;
     let &(start, _) = debug.ranges(die.unit, &entry).first()?;
-    Some(at_entry(module, start, name, Some(die)))
+    Some(start)
 }
 
 /// The places of the inlined copies of a function.

@@ -1,5 +1,7 @@
 //! Locations that name functions by a pattern.
 
+use tracewire_model::Address;
+
 use crate::dwarf::Die;
 use crate::dwarf::index::{Name, NameKind};
 use crate::dwarf::line::names_file;
@@ -13,13 +15,29 @@ use crate::types::Language;
 use super::Resolution;
 use super::name_pattern::NamePattern;
 
-use super::function::{at_entry, copies, function_entry, implementation};
+use super::function::{at_entry, copies, entry_address, function_entry, implementation};
 
 /// The modules and source files in which a pattern is searched.
 pub(crate) struct Where<'a> {
     pub(crate) modules: Vec<&'a Module>,
     /// Only functions that this file declares.
     pub(crate) file: Option<&'a str>,
+}
+
+/// A function that a pattern names.
+enum Matching<'a> {
+    /// By its entry of the debug information.
+    Described {
+        die: Die,
+        /// Its qualified name.
+        name: &'a str,
+        /// Whether it has code of its own. Otherwise there are inlined copies at most.
+        has_code: bool,
+    },
+    /// By its symbol.
+    Symbol(ElfSymbol<'a>),
+    /// What was selected for an indirect function: its link-time address, and the function's name.
+    Selected(u64, &'a str),
 }
 
 impl<'a> Resolution<'a> {
@@ -29,14 +47,80 @@ impl<'a> Resolution<'a> {
         within: Option<&str>,
         pattern: &NamePattern,
     ) -> Result<Vec<ResolvedLocation>, LocationError> {
-        let place = self.places_named(within)?;
         let mut found = Vec::new();
-        for module in &place.modules {
-            functions_matching(module, &place, pattern, &mut |die, qualified, has_code| {
+        self.each_matching(within, pattern, &mut |module, matching| match matching {
+            Matching::Described {
+                die,
+                name,
+                has_code,
+            } => {
                 if has_code {
-                    found.extend(function_entry(module, die, qualified));
+                    found.extend(function_entry(module, die, name));
                 }
-                found.extend(copies(module, die, qualified));
+                found.extend(copies(module, die, name));
+            }
+            Matching::Symbol(symbol) => {
+                let readable = demangle::readable(symbol.name);
+                let name = without_parameters(&readable);
+                found.push(at_entry(module, symbol.address, name, None));
+            }
+            Matching::Selected(address, indirect) => {
+                found.push(implementation(module, address, indirect));
+            }
+        })?;
+        if found.is_empty() {
+            return Err(self.no_match(within, pattern));
+        }
+        for location in &mut found {
+            location.known_to_gdb = false;
+        }
+        Ok(found)
+    }
+
+    /// The addresses of the first instructions of all functions of a pattern. Inlined copies have none.
+    pub(super) fn entries_matching(
+        &self,
+        within: Option<&str>,
+        pattern: &NamePattern,
+    ) -> Result<Vec<Address>, LocationError> {
+        let mut found = Vec::new();
+        let mut is_inlined = false;
+        self.each_matching(within, pattern, &mut |module, matching| {
+            let address = match matching {
+                Matching::Described { die, has_code, .. } => {
+                    is_inlined |= !has_code;
+                    has_code.then(|| entry_address(module, die)).flatten()
+                }
+                Matching::Symbol(symbol) => Some(symbol.address),
+                Matching::Selected(address, _) => Some(address),
+            };
+            found.extend(address.map(|address| module.biased(address)));
+        })?;
+        match (found.is_empty(), is_inlined) {
+            (false, _) => Ok(found),
+            (true, true) => Err(LocationError::OnlyInlined {
+                name: pattern.text().to_owned(),
+            }),
+            (true, false) => Err(self.no_match(within, pattern)),
+        }
+    }
+
+    /// Gives out each function that a pattern names, by its debug information and by its symbol: most come twice.
+    fn each_matching(
+        &self,
+        within: Option<&str>,
+        pattern: &NamePattern,
+        take: &mut dyn FnMut(&Module, Matching<'_>),
+    ) -> Result<(), LocationError> {
+        let place = self.places_named(within)?;
+        for &module in &place.modules {
+            functions_matching(module, &place, pattern, &mut |die, name, has_code| {
+                let matching = Matching::Described {
+                    die,
+                    name,
+                    has_code,
+                };
+                take(module, matching);
             });
             if place.file.is_some() {
                 continue;
@@ -44,33 +128,29 @@ impl<'a> Resolution<'a> {
             for symbol in module.elf_symbols().iter() {
                 match symbol.kind {
                     ElfSymbolKind::Function if symbol_matches(pattern, &symbol) => {
-                        let readable = demangle::readable(symbol.name);
-                        let name = without_parameters(&readable);
-                        found.push(at_entry(module, symbol.address, name, None));
+                        take(module, Matching::Symbol(symbol));
                     }
                     ElfSymbolKind::IndirectFunction if pattern.matches(symbol.name) => {
                         for selected in self.selected.of(module.biased(symbol.address)) {
                             let address = module.unbiased(selected);
-                            found.push(implementation(module, address, symbol.name));
+                            take(module, Matching::Selected(address, symbol.name));
                         }
                     }
                     _ => {}
                 }
             }
         }
-        if found.is_empty() {
-            return Err(LocationError::NoMatch {
-                pattern: pattern.text().to_owned(),
-                searched: match within {
-                    Some(within) => within.to_owned(),
-                    None => self.modules.searched(),
-                },
-            });
+        Ok(())
+    }
+
+    fn no_match(&self, within: Option<&str>, pattern: &NamePattern) -> LocationError {
+        LocationError::NoMatch {
+            pattern: pattern.text().to_owned(),
+            searched: match within {
+                Some(within) => within.to_owned(),
+                None => self.modules.searched(),
+            },
         }
-        for location in &mut found {
-            location.known_to_gdb = false;
-        }
-        Ok(found)
     }
 
     /// The modules and files for the name of a source file or of a module; without one, all modules.

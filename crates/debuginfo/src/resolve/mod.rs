@@ -1,5 +1,6 @@
 //! Locations: text in, places in the program out.
 
+mod called;
 pub(crate) mod code;
 pub(crate) mod frame;
 pub(crate) mod function;

@@ -43,6 +43,14 @@ impl Symbols {
         self.resolution().places(location, default_file, place)
     }
 
+    /// The functions that a location names, by address; at least one. Inlined copies are not among them: they are not called.
+    ///
+    /// # Errors
+    /// As [`Symbols::resolve`]; and where it names no function, or one that has inlined copies only.
+    pub fn functions_named(&self, location: &str) -> Result<Vec<Function>, LocationError> {
+        self.resolution().functions(location)
+    }
+
     /// The resolvers of the indirect functions that a location names and that have no known selection.
     #[must_use]
     pub fn unselected(&self, location: &str) -> Vec<Address> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tracewire_call_flow::SiteRole;
-use tracewire_debuginfo::{Function, FunctionPlace, LocationError, Symbols, names_functions};
+use tracewire_debuginfo::{Function, LocationError, Symbols};
 use tracewire_model::{Address, SpanRole};
 use tracewire_script::call_points;
 
@@ -140,29 +140,15 @@ impl Selection {
         plan
     }
 
+    /// The functions of the patterns, each as often as a pattern names it.
     fn functions_of_patterns(&self, symbols: &Symbols, plan: &mut Plan) -> Vec<Function> {
         let mut functions = Vec::new();
         for pattern in &self.patterns {
-            let found = match symbols.resolve_at(pattern, None, FunctionPlace::Call) {
-                Ok(_) if !names_functions(pattern) => {
-                    plan.wrong.push(format!(
-                        "`{pattern}` names a place, and calls are followed of functions: name one, or a pattern such as Cart::*"
-                    ));
-                    continue;
-                }
-                Ok(found) => found,
-                Err(error) if error.may_come_later() => {
-                    plan.pending.push(error);
-                    continue;
-                }
-                Err(error) => {
-                    plan.wrong.push(error.to_string());
-                    continue;
-                }
-            };
-            let called =
-                (found.iter()).filter_map(|location| symbols.function_at(location.address));
-            functions.extend(called);
+            match symbols.functions_named(pattern) {
+                Ok(found) => functions.extend(found),
+                Err(error) if error.may_come_later() => plan.pending.push(error),
+                Err(error) => plan.wrong.push(error.to_string()),
+            }
         }
         functions
     }
