@@ -54,6 +54,7 @@ mod follow;
 mod fraction;
 mod frame;
 mod index;
+pub mod lean;
 mod memory;
 mod module;
 mod paused;

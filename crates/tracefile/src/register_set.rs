@@ -138,6 +138,32 @@ impl RegisterSets {
         u32::try_from(place).unwrap_or(u32::MAX)
     }
 
+    /// Sets of these numbers, in any order, made of masks; the others are empty. `None` where a number is larger than any buffer's.
+    pub(crate) fn of_masks(
+        masks: Vec<(usize, RegisterMask)>,
+        make: impl Fn(&RegisterMask) -> Option<RegisterSet>,
+    ) -> Option<Self> {
+        /// More sets than tracepoints have actions.
+        const MOST: usize = 1 << 12;
+        let empty = RegisterMask::default();
+        let mut sets = Vec::new();
+        for (number, mask) in masks {
+            if number >= MOST {
+                return None;
+            }
+            while sets.len() <= number {
+                sets.push(make(&empty)?);
+            }
+            *sets.get_mut(number)? = make(&mask)?;
+        }
+        Some(Self(sets))
+    }
+
+    /// The sets with their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &RegisterSet)> {
+        (0..).zip(&self.0)
+    }
+
     /// The set of this number.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&RegisterSet> {

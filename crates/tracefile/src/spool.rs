@@ -137,7 +137,7 @@ impl Successor {
 }
 
 /// A new file in a folder, without a name and for its owner alone.
-fn unnamed(folder: &Path) -> io::Result<File> {
+pub(crate) fn unnamed(folder: &Path) -> io::Result<File> {
     File::options()
         .read(true)
         .write(true)

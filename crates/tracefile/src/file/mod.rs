@@ -13,6 +13,7 @@ use crate::description::Description;
 use crate::encode::FRAME_HEADER;
 use crate::frame::{Frame, FrameShape};
 use crate::index::{Ending, FrameIndex, Selection, are_whole};
+use crate::lean::LeanDamage;
 use crate::span::Spans;
 use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
 use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
@@ -26,6 +27,8 @@ pub use open::{MAX_DESCRIPTION, OpenError};
 pub struct TraceFile {
     bytes: FileBytes,
     path: Option<PathBuf>,
+    /// What is wrong with the lean recording that it was read from; none where it was a trace file.
+    lean: Option<Vec<LeanDamage>>,
     description: Description,
     layout: Option<RegisterLayout>,
     named_architecture: Option<String>,
@@ -53,6 +56,13 @@ impl TraceFile {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// What is wrong with the [lean recording](crate::lean) that this was read from; none where it is a trace file. The bytes and the
+    /// offsets are those of the trace file that the recording stands for.
+    #[must_use]
+    pub fn lean(&self) -> Option<&[LeanDamage]> {
+        self.lean.as_deref()
     }
 
     /// The description.

@@ -13,6 +13,7 @@ use super::{Ending, Locations, StandardVariables, TraceFile};
 use crate::description::{Description, HEADER};
 use crate::frame::{FrameShape, blocks_fit};
 use crate::index::{FrameIndex, IndexCache, Key, Unindexed, WalkedFrames};
+use crate::lean::{LeanDamage, LeanError, LeanFile, is_lean};
 use crate::write::END_MARKER;
 use tracewire_arch::{RegisterLayout, StandardRegisters, TargetDescription};
 use tracewire_model::ByteOrder;
@@ -49,6 +50,19 @@ pub enum OpenError {
     /// No empty line ends the description where one must.
     #[error("no end of the description in the first {} MiB: expected an empty line", MAX_DESCRIPTION >> 20)]
     Description,
+    /// A lean recording of which nothing can be read.
+    #[error(transparent)]
+    Lean(#[from] LeanError),
+    /// The trace file that a lean recording stands for cannot be written to a temporary file.
+    #[error("cannot write the frames of {} to a temporary file in {}", path.display(), folder.display())]
+    Expand {
+        /// Which recording.
+        path: PathBuf,
+        /// Where the file was to be made.
+        folder: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// More than the index can hold.
     #[error("a file of {size} bytes is too large: at most 256 TiB are read")]
     TooLarge {
@@ -100,7 +114,7 @@ pub fn read_file(path: &Path, header: &[u8]) -> Result<(FileBytes, Metadata), Op
     let mut bytes = Vec::new();
     let mut start = io::Read::take(&file, header.len() as u64);
     io::Read::read_to_end(&mut start, &mut bytes).map_err(error)?;
-    if bytes != header {
+    if bytes != header && !(header == HEADER && is_lean(&bytes)) {
         return Err(other_header(&bytes));
     }
     io::Read::read_to_end(&mut &file, &mut bytes).map_err(error)?;
@@ -127,8 +141,88 @@ fn other_header(bytes: &[u8]) -> OpenError {
     }
 }
 
+/// How many bytes of the trace file that a lean recording stands for are kept in memory. A longer one goes to a temporary file.
+const IN_MEMORY: usize = 256 << 20;
+
+/// The trace file that a lean recording stands for, and what is wrong with the recording.
+fn expand(bytes: &[u8], path: Option<&Path>) -> Result<(FileBytes, Vec<LeanDamage>), OpenError> {
+    let lean = LeanFile::parse(bytes)?;
+    let folder = std::env::temp_dir();
+    let failed = |source| OpenError::Expand {
+        path: path.unwrap_or(Path::new("-")).to_owned(),
+        folder: folder.clone(),
+        source,
+    };
+    let mut expanded = Expanded {
+        folder: &folder,
+        memory: Vec::new(),
+        file: None,
+    };
+    let damage = lean.expand(&mut expanded).map_err(failed)?;
+    let bytes = expanded.into_bytes().map_err(failed)?;
+    Ok((bytes, damage))
+}
+
+/// A trace file that is written to memory, and to a file without a name where it gets long.
+struct Expanded<'f> {
+    folder: &'f Path,
+    memory: Vec<u8>,
+    file: Option<File>,
+}
+
+impl Expanded<'_> {
+    fn into_bytes(mut self) -> io::Result<FileBytes> {
+        if self.file.is_none() {
+            return Ok(FileBytes::Owned(self.memory));
+        }
+        io::Write::flush(&mut self)?;
+        match self.file {
+            Some(file) => Ok(FileBytes::Mapped(MappedFile::map(file, self.folder)?)),
+            None => Ok(FileBytes::Owned(self.memory)),
+        }
+    }
+}
+
+impl io::Write for Expanded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.memory.extend_from_slice(bytes);
+        if self.memory.len() > IN_MEMORY {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(temporary(self.folder)?),
+        };
+        file.write_all(&self.memory)?;
+        self.memory.clear();
+        Ok(())
+    }
+}
+
+/// A new file without a name, for its owner alone.
+fn temporary(folder: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    if let Ok(file) = crate::spool::unnamed(folder) {
+        return Ok(file);
+    }
+    let name = folder.join(format!("tracewire-{}.part", std::process::id()));
+    let mut options = crate::private::options();
+    let file = options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&name)?;
+    std::fs::remove_file(&name)?;
+    Ok(file)
+}
+
 impl TraceFile {
-    /// Opens a file by mapping it into memory, and finds its frames in one pass.
+    /// Opens a file by mapping it into memory, and finds its frames in one pass. A [lean recording](crate::lean) is read as the trace
+    /// file that it stands for, as a whole.
     ///
     /// A file that is being written by a [`crate::Spool`] can be opened; the frames finished by then are seen.
     ///
@@ -150,7 +244,7 @@ impl TraceFile {
         let (bytes, metadata) = read_file(path, HEADER)?;
         let key = IndexCache::key(path, &metadata);
         let file = Self::read(bytes, Some(path), key.as_ref().map(|key| (cache, key)))?;
-        if let (Some(key), FrameIndex::Built(_)) = (&key, &file.index) {
+        if let (Some(key), FrameIndex::Built(_), None) = (&key, &file.index, &file.lean) {
             cache.store(key, &file);
         }
         Ok(file)
@@ -199,6 +293,14 @@ impl TraceFile {
         path: Option<&Path>,
         cache: Option<(&IndexCache, &Key)>,
     ) -> Result<Self, OpenError> {
+        let (bytes, lean, cache) = match is_lean(&bytes) {
+            true => {
+                let (bytes, damage) = expand(&bytes, path)?;
+                // The index would be that of another file.
+                (bytes, Some(damage), None)
+            }
+            false => (bytes, None, cache),
+        };
         if bytes.len() as u64 >= 1 << 48 {
             return Err(OpenError::TooLarge {
                 size: bytes.len() as u64,
@@ -274,6 +376,7 @@ impl TraceFile {
             },
             bytes,
             path: path.map(Path::to_owned),
+            lean,
             description,
             layout,
             named_architecture,
