@@ -260,10 +260,13 @@ run could not begin or the file could not be written. PROGRAM's own status is in
   -o may name a FIFO or another stream, and - is standard output: the whole file is made in the temporary directory and sent \
 when the run is over. All messages go to standard error; so does what PROGRAM prints, when -o is standard output.
 
+  -o NAME.twr is a lean recording: the collected values in compressed columns, without the registers that a trace file has in each frame. A hit takes less time, and less than a fifth of the bytes. All commands read it; `tracewire convert NAME.twr OUT.tf` makes the trace file for GDB, which shows 0 for registers that were not kept. It is of one process of this machine, and has all frames: it does not go with --circular, --until, --live, --rotate and --follow-forks. If record is killed, frames of the last second may be lost.
+
 Examples:
   tracewire record -t 'main : $args' -o run.tf -- ls
   tracewire record -x script.gdb -o run.tf -- ./program --its-own argument
   tracewire record -t 'handle if depth < 3 : /s $args, j->name' -o run.tf -p 1234
+  tracewire record -t 'handle : /s key, length' -o run.twr -p 1234 && tracewire convert run.twr run.tf
   tracewire record -t 'Cart::* : $args' -o run.tf -- ./shop
   tracewire record -t 'libc:getenv : /s (char*)$rdi' -o run.tf -- ls
   tracewire record -t 'write : $rdi, /s (char*)$rsi' -o run.tf -- ls

@@ -99,7 +99,10 @@ fn check_file(arguments: &CheckArguments, path: &Path, shown: &Path) -> anyhow::
 /// The damage that no check can find in this file.
 fn unguarded(file: &TraceFile) -> &'static str {
     let status = file.description().status();
-    if file.checksum().is_some() || status.is_some_and(|status| status.fields.sealed) {
+    if file.lean().is_some()
+        || file.checksum().is_some()
+        || status.is_some_and(|status| status.fields.sealed)
+    {
         ""
     } else {
         "; it has no checksum, so that a changed value may not show (`tracewire seal` adds one)"

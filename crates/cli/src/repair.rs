@@ -7,6 +7,7 @@ use anyhow::bail;
 use clap::{ArgGroup, Args, ValueHint};
 use tracewire_diagnose::repair::{Change, DamagedFile, Salvage};
 use tracewire_tracefile::HEADER;
+use tracewire_tracefile::lean::is_lean;
 use tracewire_views::words;
 
 use crate::Answer;
@@ -58,6 +59,12 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     }
     let file = DamagedFile::open(source)?;
     let bytes = file.as_bytes();
+    if is_lean(bytes) {
+        bail!(
+            "{} is a lean recording, whose blocks are whole or left out: `tracewire convert` writes a trace file of those that are whole",
+            source.display()
+        );
+    }
     let progress = Progress::reading(source);
     let salvage = tracewire_diagnose::repair::Salvage::of(bytes);
     drop(progress);

@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use serde_json::json;
 use tracewire_fail_point::fail_point;
-use tracewire_model::ThreadId;
+use tracewire_model::{ByteOrder, ThreadId};
 use tracewire_target_linux::{FramesFile, Orphan, Process, Settings, Tally};
+use tracewire_tracefile::lean::kept_sets;
 use tracewire_tracefile::{Description, TraceFile, TraceFileWriter};
 use tracewire_views::words::count;
 
+use crate::record::is_lean_name;
 use crate::record::say;
 use crate::{Answer, output};
 
@@ -47,6 +49,9 @@ pub struct RescueArguments {
 /// `rescue`.
 pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
     let out = output::check(&arguments.output)?;
+    if is_lean_name(&out) {
+        bail!("rescue writes a trace file: choose a name that ends with .tf");
+    }
     let mut process = Process::attach(ThreadId(arguments.pid), Settings::default())?;
     let orphans = process.orphans().context("reading what is left")?;
     let jumps = process.jumps_taken_over();
@@ -93,13 +98,17 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
 fn write(orphan: &Orphan, path: &Path) -> anyhow::Result<(u64, Tally)> {
     let mut frames = Vec::new();
     let mut number = 0;
+    let told = Description::parse(orphan.description.clone());
+    let (sets, told) = kept_sets(&told);
+    let block_size = told.register_block().map_or(0, |line| line.hexadecimal) as usize;
     let tally = orphan.frames(&mut |frame| {
-        frames.extend_from_slice(frame);
+        // Those of a lean recording keep some registers.
+        sets.expand(frame, ByteOrder::Little, block_size, &mut frames);
         number += 1;
     });
     tell(&tally, orphan.file.as_ref());
     if number > 0 {
-        let mut writer = TraceFileWriter::create(path, &description(orphan, number))?;
+        let mut writer = TraceFileWriter::create(path, &description(told, number))?;
         writer.append(&frames)?;
         writer.finish()?;
     }
@@ -111,14 +120,25 @@ fn tell(tally: &Tally, file: Option<&FramesFile>) {
     let mut given_up = tally.given_up;
     match file {
         Some(file) if tally.taken > 0 => {
-            let kept = frames_in(file).filter(|_| tally.circular);
-            let kept = kept.unwrap_or(tally.taken).min(tally.taken);
-            given_up += tally.taken - kept;
+            let (kept, is_lean) = frames_in(file).unwrap_or((tally.taken, false));
+            let kept = match tally.circular || is_lean {
+                true => kept.min(tally.taken),
+                false => tally.taken,
+            };
+            if !is_lean {
+                given_up += tally.taken - kept;
+            }
             say(format_args!(
                 "{}: {} before these",
                 file.path.display(),
                 count(kept, "frame")
             ));
+            if is_lean {
+                lost(
+                    tally.taken - kept,
+                    "they were in no block of that lean recording yet",
+                );
+            }
             if tally.maybe_twice {
                 say("that file is not where it was; its last frame may be the first of these");
             }
@@ -150,11 +170,11 @@ fn tell(tally: &Tally, file: Option<&FramesFile>) {
     }
 }
 
-/// How many frames a killed recorder's file has; none where it is not there any more.
-fn frames_in(file: &FramesFile) -> Option<u64> {
+/// How many frames a killed recorder's file has, and whether it is a lean recording; none where it is not there any more.
+fn frames_in(file: &FramesFile) -> Option<(u64, bool)> {
     file.open()?;
     let file = TraceFile::open(&file.path).ok()?;
-    Some(file.frame_count())
+    Some((file.frame_count(), file.lean().is_some()))
 }
 
 fn lost(frames: u64, reason: &str) {
@@ -163,9 +183,8 @@ fn lost(frames: u64, reason: &str) {
     }
 }
 
-/// The description in the file: the killed Tracewire's last one, with the number of frames.
-fn description(orphan: &Orphan, frames: u64) -> Description {
-    let told = Description::parse(orphan.description.clone());
+/// The description in the file: the killed Tracewire's last one with the number of frames.
+fn description(told: Description, frames: u64) -> Description {
     let mut parts = told.parts();
     if let Some(status) = &mut parts.status {
         status.fields.running = false;

@@ -54,6 +54,9 @@ fn seal_one(path: &Path) -> anyhow::Result<bool> {
              `tracewire convert`)"
         ),
     };
+    if file.lean().is_some() {
+        bail!("{shown} is a lean recording, whose blocks have their checksums");
+    }
     let progress = Progress::over_frames(path, &file);
     let report = tracewire_diagnose::check(&file);
     drop(progress);

@@ -48,6 +48,12 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         FileKind::TraceFile,
     )?;
     let mut output = output_of(arguments.json);
+    if arguments.gdb && file.lean().is_some() {
+        anyhow::bail!(
+            "GDB opens no lean recording: `tracewire convert {} OUT.tf` makes a trace file of it",
+            arguments.file.display()
+        );
+    }
     if arguments.gdb {
         let path = std::path::absolute(&arguments.file)?;
         let named: Result<Vec<_>, _> = arguments.elf.iter().map(std::path::absolute).collect();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use tracewire_tracefile::HEADER;
+use tracewire_tracefile::lean::is_lean;
 
 use crate::execution::TextForm;
 
@@ -164,11 +165,11 @@ impl Format {
         }
     }
 
-    /// The format of a file that a trace file can be read from, by its first bytes: a trace file's header, or the `{`
+    /// The format of a file that a trace file can be read from, by its first bytes: the header of a trace file or of a lean recording, or the `{`
     /// of the first JSON line.
     #[must_use]
     pub fn from_content(start: &[u8]) -> Option<Self> {
-        if start.starts_with(HEADER) {
+        if start.starts_with(HEADER) || is_lean(start) {
             return Some(Self::TraceFile);
         }
         (start.trim_ascii_start().first() == Some(&b'{')).then_some(Self::JsonLines)

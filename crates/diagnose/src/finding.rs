@@ -1,6 +1,7 @@
 //! Faults of a trace file, with their place and severity.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::redefinition::Defined;
 use tracewire_agent_expr::VerifyError;
@@ -181,6 +182,18 @@ pub enum Fault {
     /// The file is cut inside its description.
     #[error("the file ends inside the description: expected an empty line, then frames")]
     CutInDescription,
+    /// A lean recording that was not finished.
+    #[error(
+        "the lean recording was not finished: frames that were in no block are lost, and {} bytes after the last whole one are left out",
+        .0.end - .0.start
+    )]
+    LeanUnfinished(Range<u64>),
+    /// A block of a lean recording is damaged.
+    #[error("bytes {} to {} of the lean recording are no whole block: their frames are left out", .0.start, .0.end)]
+    LeanLost(Range<u64>),
+    /// Bytes after the end of a lean recording.
+    #[error("{} bytes follow the end of the lean recording", .0.end - .0.start)]
+    LeanBehind(Range<u64>),
     /// There is no end marker.
     #[error("no end marker after the last frame: GDB fails when it looks for one frame more")]
     NoEndMarker,
@@ -479,6 +492,9 @@ impl Fault {
             | Self::FrameCount { .. }
             | Self::CutInDescription
             | Self::NoEndMarker
+            | Self::LeanUnfinished(_)
+            | Self::LeanLost(_)
+            | Self::LeanBehind(_)
             | Self::Cut { .. }
             | Self::Trailing(_)
             | Self::Checksum { .. }

@@ -14,6 +14,7 @@ use crate::budget::BudgetKeeper;
 use crate::counts::Counts;
 use crate::error::{DefineError, InstallError, StartError, UnknownTracepoint};
 use crate::installed::Installed;
+use crate::kept::KeptFor;
 use crate::known_registers::KnownRegisters;
 use crate::maker::FrameMaker;
 use crate::mechanism::{Mechanism, Served};
@@ -133,6 +134,7 @@ impl<S: FrameStore> Experiment<S> {
     pub fn define(&mut self, definition: TracepointDefinition) -> Result<(), DefineError> {
         let mut plan = Self::plan(&definition)?;
         self.maker.number_sets(&mut plan);
+        self.note_sets();
         self.maker.withhold(&definition, &mut plan);
         let key = definition.key();
         self.stepping.forget_tracepoint(key);
@@ -281,7 +283,7 @@ impl<S: FrameStore> Experiment<S> {
         self.stepping.clear();
         self.run.created = 0;
         self.known_registers.clear();
-        self.maker.number_all_sets(self.tracepoints.plans());
+        self.number_all_sets();
         self.tracepoints.reset_counts();
         self.counts.clear();
         self.due.forget();
@@ -519,8 +521,31 @@ impl<S: FrameStore> Experiment<S> {
         self.options.format.register_block_size = layout.size();
         // A store that cannot be emptied is emptied at the next start.
         let _ = self.store.clear();
-        self.maker.keep_registers(layout);
+        self.keep_registers_for(layout, KeptFor::Debugger);
+    }
+
+    /// Makes each frame keep the requested registers, the program counter and the stack pointer, instead of a whole register block of
+    /// this layout. The store learns which sets of registers there are ([`FrameStore::note_sets`]). Call it before tracepoints are
+    /// defined.
+    pub fn keep_needed_registers(&mut self, layout: RegisterLayout) {
+        self.keep_registers_for(layout, KeptFor::Values);
+    }
+
+    fn keep_registers_for(&mut self, layout: RegisterLayout, purpose: KeptFor) {
+        self.maker.keep_registers(layout, purpose);
+        self.number_all_sets();
+    }
+
+    fn number_all_sets(&mut self) {
         self.maker.number_all_sets(self.tracepoints.plans());
+        self.note_sets();
+    }
+
+    /// Tells the store which sets of registers frames have from now on.
+    fn note_sets(&mut self) {
+        if let Some(sets) = self.maker.register_sets() {
+            self.store.note_sets(sets);
+        }
     }
 
     /// Sets the layout of frames' register blocks, for tracepoints whose frames do not have all registers. Call it before they

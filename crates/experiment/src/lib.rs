@@ -10,7 +10,7 @@
 //!   they all need; then they go on. A hit costs as many calls as its pointers are deep, and no byte is read twice. Expressions
 //!   that share a variable which one of them sets run one after the other.
 //! - **Frames are made in trace-file form**, in a buffer that is used again. A [`FrameStore`] keeps each whole or not at all:
-//!   [`LinearStore`] until it is full, [`CircularStore`] with the newest, `SpoolStore` in a growing file. Saving is a copy.
+//!   [`LinearStore`] until it is full, [`CircularStore`] with the newest, `SpoolStore` in a growing file, `LeanStore` in one of compressed columns. Saving is a copy.
 //!
 //! A frame holds the register block first, then the stamps (`$trace_timestamp`, `$trace_thread`, `$trace_cpu`) if
 //! [`Options::stamp`] says so, then memory and variables in the order of the actions.
@@ -88,9 +88,9 @@ pub use pads::{
 pub use pieces::{AddressForm, FRAME_LIMIT, Missing};
 pub use rate::{FrameRate, FrameRateError, FrameRates, Pace};
 pub use stepping::TracepointKey;
-#[cfg(target_os = "linux")]
-pub use store::SpoolStore;
 pub use store::{CircularStore, FrameStore, LinearStore, StoreError};
+#[cfg(target_os = "linux")]
+pub use store::{LeanStore, SpoolStore};
 pub use target::{
     Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, Target, TargetError,
 };

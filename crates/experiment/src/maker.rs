@@ -8,7 +8,7 @@ use tracewire_tracefile::{EncodeError, FrameEncoder, RegisterSets};
 use crate::collect::{Collected, Collector, Moment};
 use crate::experiment::{Options, Registers};
 use crate::fetched::Fetched;
-use crate::kept::KeptRegisters;
+use crate::kept::{KeptFor, KeptRegisters};
 use crate::pads::KeptSet;
 use crate::pieces::{AddressForm, Pieces};
 use crate::plan::{Actions, Plan};
@@ -83,8 +83,8 @@ impl FrameMaker {
     }
 
     /// Makes frames keep the requested registers instead of whole register blocks of this layout.
-    pub(crate) fn keep_registers(&mut self, layout: RegisterLayout) {
-        self.kept = Some(KeptRegisters::new(layout));
+    pub(crate) fn keep_registers(&mut self, layout: RegisterLayout, purpose: KeptFor) {
+        self.kept = Some(KeptRegisters::new(layout, purpose));
     }
 
     /// The register sets of the frames; `None` if frames have whole register blocks.

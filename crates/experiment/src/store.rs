@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use tracewire_model::{ByteOrder, StopReason, TracepointNumber};
+use tracewire_tracefile::RegisterSets;
 #[cfg(target_os = "linux")]
-use tracewire_tracefile::{Spool, WriteError};
+use tracewire_tracefile::{Spool, WriteError, lean::LeanSpool};
 
 use crate::pads::RunEnd;
 
@@ -29,7 +30,8 @@ pub trait FrameStore {
     /// How many frames there are.
     fn frames(&self) -> u64;
 
-    /// The offset of the next frame in a file that outlives this process; `None` if frames are in memory.
+    /// The offset of the next frame in a file that outlives this process, in a lean recording its number; `None` if frames are in
+    /// memory.
     fn file_end(&self) -> Option<u64> {
         None
     }
@@ -42,6 +44,12 @@ pub trait FrameStore {
 
     /// Whether the oldest frames are overwritten by new ones.
     fn is_circular(&self) -> bool;
+
+    /// Says which registers the sets have that the next frames keep instead of register blocks. Only a store that outlives the
+    /// experiment needs them.
+    fn note_sets(&mut self, sets: &RegisterSets) {
+        let _ = sets;
+    }
 
     /// Whether each frame is to come soon after its hit, and none is to make room before it has come here: the frames decide when the
     /// run ends.
@@ -333,6 +341,78 @@ impl SpoolStore {
     #[must_use]
     pub fn into_spool(self) -> Spool {
         self.spool
+    }
+}
+
+/// A store in a file that has values in compressed columns, and no register blocks.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct LeanStore {
+    spool: LeanSpool,
+    limit: Option<u64>,
+}
+
+#[cfg(target_os = "linux")]
+impl LeanStore {
+    /// A store that is full when the file has `limit` bytes, or when the disk is full. The last block may go beyond it.
+    #[must_use]
+    pub const fn new(spool: LeanSpool, limit: Option<u64>) -> Self {
+        Self { spool, limit }
+    }
+
+    /// The file, to describe it again.
+    pub fn spool(&mut self) -> &mut LeanSpool {
+        &mut self.spool
+    }
+
+    /// The file, to finish it.
+    #[must_use]
+    pub fn into_spool(self) -> LeanSpool {
+        self.spool
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl FrameStore for LeanStore {
+    fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
+        if self.limit.is_some_and(|limit| self.used() >= limit) {
+            return Err(StoreError::Full);
+        }
+        self.spool.append(frame)?;
+        Ok(())
+    }
+
+    /// A file is for one run: frames in it stay.
+    fn clear(&mut self) -> Result<(), StoreError> {
+        if self.frames() > 0 {
+            return Err(StoreError::OneRun);
+        }
+        Ok(())
+    }
+
+    fn frames(&self) -> u64 {
+        self.spool.frames()
+    }
+
+    /// The number of the next frame: its place is known when its block is written.
+    fn file_end(&self) -> Option<u64> {
+        Some(self.frames())
+    }
+
+    fn note_sets(&mut self, sets: &RegisterSets) {
+        self.spool.note_sets(sets);
+    }
+
+    fn size(&self) -> Option<u64> {
+        self.limit
+    }
+
+    fn used(&self) -> u64 {
+        self.spool.bytes()
+    }
+
+    fn is_circular(&self) -> bool {
+        false
     }
 }
 

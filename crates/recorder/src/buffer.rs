@@ -1,15 +1,16 @@
-//! Where frames go: into a file that has all of them, or into one that keeps the newest.
+//! Where frames go: into a file that has all of them, into one that keeps the newest, or into a lean recording.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tracewire_experiment::{FrameStore, SpoolStore, StoreError};
+use tracewire_experiment::{FrameStore, LeanStore, SpoolStore, StoreError};
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Aggregate, AggregateTable, ByteOrder, TracepointNumber};
 use tracewire_script::Script;
 use tracewire_target_linux::FramesFileNote;
-use tracewire_tracefile::{CircularSpool, Description, Spool, WriteError};
+use tracewire_tracefile::lean::LeanSpool;
+use tracewire_tracefile::{CircularSpool, Description, RegisterSets, Spool, WriteError};
 
 use crate::error::RecordError;
 use crate::limits::FrameLimit;
@@ -124,6 +125,7 @@ pub struct Buffer {
 enum Store {
     All(SpoolStore),
     Newest(Box<CircularSpool>),
+    Lean(Box<LeanStore>),
 }
 
 impl Buffer {
@@ -146,7 +148,23 @@ impl Buffer {
                 Some(size.size),
             ))
         };
-        Ok(Self {
+        Ok(Self::new(store, path, order))
+    }
+
+    /// Makes the buffer for a lean recording at `path`.
+    pub fn create_lean(
+        path: &Path,
+        size: BufferSize,
+        description: &Description,
+        order: ByteOrder,
+    ) -> Result<Self, RecordError> {
+        let spool = LeanSpool::create(path, description)?;
+        let store = Store::Lean(Box::new(LeanStore::new(spool, Some(size.size))));
+        Ok(Self::new(store, path, order))
+    }
+
+    fn new(store: Store, path: &Path, order: ByteOrder) -> Self {
+        Self {
             store,
             path: path.to_owned(),
             order,
@@ -155,7 +173,7 @@ impl Buffer {
             trigger: None,
             note: None,
             failure: None,
-        })
+        }
     }
 
     /// Makes the buffer for the next file of a run, which is as this one and goes on with its counters.
@@ -191,6 +209,7 @@ impl Buffer {
         let _ = match &mut self.store {
             Store::All(store) => store.spool().describe(description).map(drop),
             Store::Newest(spool) => spool.describe(description),
+            Store::Lean(store) => store.spool().describe(description),
         };
     }
 
@@ -207,6 +226,7 @@ impl Buffer {
         std::path::absolute(match &mut self.store {
             Store::All(store) => store.spool().temporary_path(),
             Store::Newest(spool) => spool.temporary_path(),
+            Store::Lean(store) => store.spool().temporary_path(),
         })
         .ok()
     }
@@ -218,10 +238,17 @@ impl Buffer {
     }
 
     /// Copies into the second file, and changes the file that keeps the newest frames, where it is time. No frame is on its way out of the program's memory meanwhile:
-    /// a tracer that comes after us would look for it in the other file.
+    /// a tracer that comes after us would look for it in the other file. Of a lean recording, writes what came in a second ago.
     pub fn turn(&mut self) {
-        let Store::Newest(spool) = &mut self.store else {
-            return;
+        let spool = match &mut self.store {
+            Store::All(_) => return,
+            Store::Newest(spool) => spool,
+            Store::Lean(store) => {
+                if let Err(error) = store.spool().flush_old() {
+                    self.failure = Some(error);
+                }
+                return;
+            }
         };
         if !spool.is_due() {
             return;
@@ -250,6 +277,7 @@ impl Buffer {
                 let _ = std::fs::remove_file(growing);
             }
             Store::Newest(spool) => spool.discard(),
+            Store::Lean(store) => store.into_spool().discard(),
         }
     }
 
@@ -262,6 +290,11 @@ impl Buffer {
                 (growing, spool.finish(description))
             }
             Store::Newest(spool) => {
+                let growing = spool.temporary_path().to_owned();
+                (growing, spool.finish(description))
+            }
+            Store::Lean(store) => {
+                let spool = store.into_spool();
                 let growing = spool.temporary_path().to_owned();
                 (growing, spool.finish(description))
             }
@@ -287,6 +320,7 @@ impl FrameStore for Buffer {
         }
         match &mut self.store {
             Store::All(store) => store.append(frame)?,
+            Store::Lean(store) => store.append(frame)?,
             Store::Newest(spool) => {
                 if !spool.append(frame)? {
                     return Err(StoreError::Full);
@@ -310,6 +344,7 @@ impl FrameStore for Buffer {
     fn clear(&mut self) -> Result<(), StoreError> {
         match &mut self.store {
             Store::All(store) => store.clear(),
+            Store::Lean(store) => store.clear(),
             Store::Newest(spool) if spool.frames() > 0 => Err(StoreError::OneRun),
             Store::Newest(_) => Ok(()),
         }
@@ -318,6 +353,7 @@ impl FrameStore for Buffer {
     fn frames(&self) -> u64 {
         match &self.store {
             Store::All(store) => store.frames(),
+            Store::Lean(store) => store.frames(),
             Store::Newest(spool) => spool.frames(),
         }
     }
@@ -325,6 +361,7 @@ impl FrameStore for Buffer {
     fn file_end(&self) -> Option<u64> {
         match &self.store {
             Store::All(store) => store.file_end(),
+            Store::Lean(store) => store.file_end(),
             Store::Newest(spool) => Some(spool.frames_end()),
         }
     }
@@ -332,6 +369,7 @@ impl FrameStore for Buffer {
     fn size(&self) -> Option<u64> {
         match &self.store {
             Store::All(store) => store.size(),
+            Store::Lean(store) => store.size(),
             Store::Newest(spool) => Some(spool.size()),
         }
     }
@@ -339,12 +377,19 @@ impl FrameStore for Buffer {
     fn used(&self) -> u64 {
         match &self.store {
             Store::All(store) => store.used(),
+            Store::Lean(store) => store.used(),
             Store::Newest(spool) => spool.kept_bytes(),
         }
     }
 
     fn is_circular(&self) -> bool {
         matches!(self.store, Store::Newest(_))
+    }
+
+    fn note_sets(&mut self, sets: &RegisterSets) {
+        if let Store::Lean(store) = &mut self.store {
+            store.note_sets(sets);
+        }
     }
 
     /// What a trigger asks for is decided here.

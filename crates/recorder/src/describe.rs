@@ -102,7 +102,10 @@ pub fn of_file<S: FrameStore>(
     registers: Room,
     settings: &StatusFields,
 ) -> Result<Description, LineError> {
+    // What is free of a lean recording's file is no number of bytes of frames.
+    let buffer_free = (status.buffer_free).filter(|_| experiment.register_sets().is_none());
     let fields = StatusFields {
+        buffer_free,
         notes: settings.notes.clone(),
         user: settings.user.clone(),
         disconnected: settings.disconnected,

@@ -16,6 +16,27 @@ use crate::policy::Denied;
 use crate::report::{Report, program_words};
 use crate::trigger::TriggerError;
 
+/// Why there is no lean recording of something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeanRefused {
+    /// The oldest frames would make room.
+    #[error(
+        "a lean recording has all frames: the newest ones alone, and those up to a hit, are kept in a trace file; choose a name that ends with .tf"
+    )]
+    Circular,
+    /// The program of a stub.
+    #[error(
+        "a lean recording is of a program on this machine; that of a stub is recorded into a trace file: choose a name that ends with .tf"
+    )]
+    Stub,
+    /// Several processes, or files.
+    #[error(
+        "a lean recording is of one process; several processes, and files one after the other, are recorded into a folder of trace files: choose a name without .twr"
+    )]
+    Several,
+}
+
 /// Why a program was not recorded, or why the recording ended.
 ///
 /// Unless a variant says otherwise, a program that was attached to is left as it was, one that was started for the recording is
@@ -52,6 +73,9 @@ pub enum RecordError {
     /// The run can have no budget.
     #[error(transparent)]
     Budget(#[from] BudgetRefused),
+    /// What is recorded cannot be a lean recording.
+    #[error(transparent)]
+    Lean(#[from] LeanRefused),
     /// The process cannot be traced, or tracing it failed.
     #[error(transparent)]
     Target(#[from] tracewire_target_linux::Error),

@@ -24,6 +24,8 @@ pub struct RecordingHandler<'r> {
     pub(crate) is_counting: bool,
     /// Whether tracepoints have rates.
     pub(crate) has_rates: bool,
+    /// Whether frames are to be written that came in a second ago.
+    pub(crate) is_lean: bool,
     /// When its next file begins.
     pub(crate) rotation: Option<&'r Rotation>,
     /// Its part in the budget.
@@ -40,6 +42,7 @@ impl HitHandler for RecordingHandler<'_> {
     fn looks_around(&self) -> bool {
         self.is_counting
             || self.has_rates
+            || self.is_lean
             || self.rotation.is_some()
             || self.experiment.looks_around()
     }

@@ -45,7 +45,7 @@ pub use audit::{Audit, AuditEntry, AuditEvent};
 pub use buffer::{Aggregates, BufferSize, Counters};
 pub use call_flow::{CallFlowEvent, CallRecorder, CallReport, LeftOut};
 pub use canary::{CanaryEvent, CanaryFailure};
-pub use error::RecordError;
+pub use error::{LeanRefused, RecordError};
 pub use limits::{BudgetRefused, RateError};
 pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use policy::{Denied, Policy, PolicyError};

@@ -179,7 +179,11 @@ impl Prepared {
             let circular = script.circular == Some(true);
             BufferSize::of(&request.script, None, circular)
         });
-        let mut buffer = Buffer::create(&request.output, size, &description, ByteOrder::Little)?;
+        let create = match request.lean {
+            true => Buffer::create_lean,
+            false => Buffer::create,
+        };
+        let mut buffer = create(&request.output, size, &description, ByteOrder::Little)?;
         buffer.limit(request.frame_limit.clone());
         buffer.trigger(request.trigger.clone());
         let options = Options {
@@ -198,6 +202,9 @@ impl Prepared {
             experiment.limit_cost(budget);
         }
         experiment.set_register_layout(registers.layout());
+        if request.lean {
+            experiment.keep_needed_registers(registers.layout());
+        }
         for variable in variables {
             experiment.define_variable(variable.clone());
         }

@@ -21,7 +21,7 @@ use tracewire_tracefile::RunWriter;
 use crate::audit::Audit;
 use crate::buffer::BufferSize;
 use crate::elsewhere;
-use crate::error::RecordError;
+use crate::error::{LeanRefused, RecordError};
 use crate::limits::{FrameLimit, SharedBudget, check_budget, check_rates};
 use crate::observer::Observer;
 use crate::oversight::Oversight;
@@ -80,6 +80,8 @@ pub(crate) struct RecordOptions {
     pub script: Script,
     pub output: PathBuf,
     pub buffer: Option<BufferSize>,
+    /// Whether the output is a lean recording.
+    pub lean: bool,
     pub duration: Option<Duration>,
     pub expiry: Option<Duration>,
     /// What all processes of the run share.
@@ -237,6 +239,13 @@ impl Recorder {
     /// How much to keep. Otherwise the script says it, or it is 1 GiB, linear.
     pub fn buffer(&mut self, size: BufferSize) -> &mut Self {
         self.options.buffer = Some(size);
+        self
+    }
+
+    /// Whether [`output`](Self::output) is a lean recording: the collected values in compressed columns, without whole register blocks
+    /// ([`tracewire_tracefile::lean`]). For one process of this machine, and a linear buffer, whose size is that of the file.
+    pub fn lean(&mut self, lean: bool) -> &mut Self {
+        self.options.lean = lean;
         self
     }
 
@@ -409,6 +418,9 @@ impl Recorder {
         check_trigger(self.options.trigger.as_ref(), &self.options.script)?;
         let at_stub = !matches!(self.start, Start::Process(_));
         check_budget(&self.options.budget, &self.options.script, at_stub)?;
+        if self.options.lean {
+            self.check_lean(at_stub)?;
+        }
         self.begin_to_expire()?;
         let start = match self.start {
             Start::Process(start) => start,
@@ -448,6 +460,23 @@ impl Recorder {
         }
     }
 
+    /// Refuses what a lean recording cannot have.
+    fn check_lean(&self, at_stub: bool) -> Result<(), RecordError> {
+        let script = &self.options.script.settings;
+        let is_circular = match self.options.buffer {
+            Some(size) => size.circular,
+            None => script.circular == Some(true),
+        };
+        let refused = if at_stub {
+            Some(LeanRefused::Stub)
+        } else if self.options.trigger.is_some() || is_circular {
+            Some(LeanRefused::Circular)
+        } else {
+            None
+        };
+        refused.map_or(Ok(()), |refused| Err(refused.into()))
+    }
+
     fn begin_to_expire(&self) -> Result<(), RecordError> {
         let expiry = self.options.expiry;
         expiry.map_or(Ok(()), |after| {
@@ -471,6 +500,9 @@ impl Recorder {
         check_rates(&self.options.rates, &self.options.script)?;
         check_trigger(self.options.trigger.as_ref(), &self.options.script)?;
         check_budget(&self.options.budget, &self.options.script, false)?;
+        if self.options.lean {
+            return Err(LeanRefused::Several.into());
+        }
         self.begin_to_expire()?;
         let mut starts = match self.start {
             Start::Process(first) => vec![first],

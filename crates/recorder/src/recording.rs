@@ -14,6 +14,7 @@ use tracewire_fail_point::fail_point;
 use tracewire_model::{Address, StatusFields, StopReason, Tracepoint, TracepointNumber};
 use tracewire_script::{Pending, Placed, Resolver};
 use tracewire_target_linux::{Event, Process};
+use tracewire_tracefile::lean::kept_lines;
 
 use crate::buffer::Buffer;
 use crate::describe::{self, Past, PastTracepoints};
@@ -238,12 +239,14 @@ impl<'o> Recording<'o> {
 
     /// The process, and the handler of its hits.
     pub fn parts(&mut self) -> (&mut Process, RecordingHandler<'_>) {
+        let is_lean = self.experiment.register_sets().is_some();
         let handler = RecordingHandler {
             experiment: &mut self.experiment,
             markers: &self.markers,
             is_counting: self.is_counting,
             has_rates: self.has_rates,
             rotation: self.rotation.as_ref(),
+            is_lean,
             part: &self.part,
             next_aggregates: &mut self.next_aggregates,
         };
@@ -615,7 +618,9 @@ impl<'o> Recording<'o> {
         if let Ok(description) = description {
             self.experiment.store().describe(&description);
             fail_point!("record/describe");
-            self.process.leave_note(description.as_bytes());
+            let kept = self.experiment.register_sets().map(kept_lines);
+            let note = [description.as_bytes(), &kept.unwrap_or_default()].concat();
+            self.process.leave_note(&note);
             if let Some(note) = self.process.frames_file_note() {
                 self.experiment.store().name_file(note);
             }

@@ -14,7 +14,7 @@ use crate::architecture::architecture_name;
 /// Everything in a trace file except its frames. A field that the file does not have is left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Info {
-    /// `trace-file`.
+    /// `trace-file` or `lean-recording`.
     pub kind: &'static str,
     /// Complete frames in the file.
     pub frames: u64,
@@ -214,7 +214,9 @@ impl Info {
     #[must_use]
     pub fn of(file: &TraceFile) -> Self {
         let description = file.description();
+        let is_lean = file.lean().is_some();
         let (ending, cut_offset) = match file.ending() {
+            _ if file.lean().is_some_and(|damage| !damage.is_empty()) => ("cut", None),
             Ending::Marker { .. } => ("marker", None),
             Ending::Missing { .. } => ("missing", None),
             Ending::Cut { offset, .. } => ("cut", Some(offset)),
@@ -222,7 +224,11 @@ impl Info {
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
-            kind: "trace-file",
+            kind: if is_lean {
+                "lean-recording"
+            } else {
+                "trace-file"
+            },
             frames: file.frame_count(),
             register_block_size: file.register_block_size(),
             byte_order: file.byte_order().to_string(),

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tracewire_tracefile::lean::is_lean;
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
@@ -141,7 +142,7 @@ fn is_execution(path: &Path) -> bool {
     let Ok(bytes) = beginning(path, LOOKED_AT) else {
         return false;
     };
-    let is_trace_file = bytes.starts_with(b"\x7fTRACE");
+    let is_trace_file = bytes.starts_with(b"\x7fTRACE") || is_lean(&bytes);
     !is_trace_file && (Recording::is_compact(&bytes) || Format::detect(&bytes).is_some())
 }
 

@@ -9,7 +9,7 @@ mod report;
 pub mod signals;
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tracewire_arch::Architecture;
@@ -97,6 +97,11 @@ fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<ThreadId
     Ok(Some(all))
 }
 
+/// Whether a recording with this name is a lean one.
+pub fn is_lean_name(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "twr")
+}
+
 /// Sets a recorder's options from the command line.
 fn configure(
     recorder: &mut Recorder,
@@ -116,7 +121,14 @@ fn configure(
             "--rotate is for a linear buffer: a circular one has the newest frames in one file"
         );
     }
+    let is_lean = arguments.output.as_deref().is_some_and(is_lean_name);
+    if is_lean && arguments.live {
+        anyhow::bail!(
+            "--live shows the frames of a trace file as it grows, and a lean recording has none: expected another -o, or none"
+        );
+    }
     recorder
+        .lean(is_lean)
         .buffer(BufferSize::of(&script, arguments.buffer_size, circular))
         .script(script)
         .duration(arguments.duration)

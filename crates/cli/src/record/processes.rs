@@ -8,8 +8,8 @@ use anyhow::Context;
 use tempfile::TempDir;
 use tracewire_model::{ThreadId, TracepointNumber};
 use tracewire_recorder::{
-    CanaryEvent, FinishedFile, Observer, Observers, RecordError, RecordEvent, RecordedPart,
-    Recorder, RunReport, out_of_memory,
+    CanaryEvent, FinishedFile, LeanRefused, Observer, Observers, RecordError, RecordEvent,
+    RecordedPart, Recorder, RunReport, out_of_memory,
 };
 use tracewire_script::Script;
 use tracewire_tracefile::{RunWriter, private};
@@ -50,6 +50,9 @@ impl Folder {
             anyhow::bail!(
                 "the trace files of several processes go into a folder, not to standard output: expected a name after -o"
             );
+        }
+        if super::is_lean_name(path) {
+            return Err(LeanRefused::Several.into());
         }
         if private::is_foreign_link(path) {
             anyhow::bail!(

@@ -525,9 +525,15 @@ impl Summary<'_> {
             return;
         };
         say(format_args!("look at it with:    tracewire show {file}"));
-        say(format_args!(
-            "or in GDB:          tracewire show {file} --gdb > run.gdb && gdb -x run.gdb"
-        ));
+        match self.file().filter(|file| super::is_lean_name(file)) {
+            Some(lean) => say(format_args!(
+                "for GDB, first:     tracewire convert {file} {}",
+                quoted(&lean.with_extension("tf"))
+            )),
+            None => say(format_args!(
+                "or in GDB:          tracewire show {file} --gdb > run.gdb && gdb -x run.gdb"
+            )),
+        }
         let taken = taken_for_another(&self.report.tracepoints);
         let told = if self.verbose {
             taken.len()

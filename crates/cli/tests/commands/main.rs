@@ -16,6 +16,7 @@ mod executes;
 mod generated;
 mod jumps;
 mod killed;
+mod lean;
 mod limits;
 mod linker;
 mod live;

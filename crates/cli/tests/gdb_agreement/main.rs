@@ -2,6 +2,7 @@
 //! `print` of every collected expression in every frame.
 
 mod compare;
+mod lean;
 mod recorded;
 
 use compare::agree;

@@ -41,7 +41,7 @@ impl Build {
         self
     }
 
-    fn into_program(self, folder: &Path) -> PathBuf {
+    fn program(&self, folder: &Path) -> PathBuf {
         let program = folder.join("program");
         run(Command::new(self.compiler)
             .args(&self.arguments)
@@ -67,16 +67,39 @@ pub struct Recorded {
 impl Recorded {
     pub fn new(build: Build, script: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let program = build.into_program(folder.path());
+        let program = build.program(folder.path());
         let file = folder.path().join("recorded.tf");
-        run(tracewire()
-            .arg("record")
-            .arg("-x")
-            .arg(tests().join("gdb_agreement").join(script))
-            .arg("-o")
-            .arg(&file)
-            .arg("--")
-            .arg(&program));
+        record(tracewire(), &program, script, &file);
+        Self::of(folder, file)
+    }
+
+    /// A program recorded into a trace file, and into a lean recording of which a trace file was made. Its addresses are the same both
+    /// times.
+    pub fn plain_and_lean(build: &Build, script: &str) -> [Self; 2] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = build.program(folder.path());
+        let other = tempfile::tempdir().expect("a temporary folder");
+        let plain = other.path().join("recorded.tf");
+        let recording = folder.path().join("recorded.twr");
+        for file in [&plain, &recording] {
+            let mut tracewire = Command::new("setarch");
+            tracewire.arg("-R").arg(env!("CARGO_BIN_EXE_tracewire"));
+            record(tracewire, &program, script, file);
+        }
+        assert_clean_but(&recording, is_unreadable);
+        let file = folder.path().join("converted.tf");
+        run(tracewire().arg("convert").arg(&recording).arg(&file));
+        let shown = |file: &Path| run(tracewire().args(["show", "--raw", "--json"]).arg(file));
+        assert_eq!(shown(&recording), shown(&file));
+        let sizes = [&plain, &recording].map(|file| {
+            let metadata = std::fs::metadata(file);
+            metadata.expect("it is there").len()
+        });
+        assert!(sizes[1] < sizes[0], "{sizes:?}");
+        [Self::of(other, plain), Self::of(folder, file)]
+    }
+
+    fn of(folder: TempDir, file: PathBuf) -> Self {
         // The lists that are followed end at a null pointer.
         assert_clean_but(&file, is_unreadable);
         let lines = |arguments: &[&str]| {
@@ -97,6 +120,18 @@ impl Recorded {
             folder,
         }
     }
+}
+
+/// Records a program.
+fn record(mut tracewire: Command, program: &Path, script: &str, file: &Path) {
+    run(tracewire
+        .arg("record")
+        .arg("-x")
+        .arg(tests().join("gdb_agreement").join(script))
+        .arg("-o")
+        .arg(file)
+        .arg("--")
+        .arg(program));
 }
 
 /// The folder of these tests.

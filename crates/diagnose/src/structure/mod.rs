@@ -13,6 +13,7 @@ pub(crate) use steps::led_back;
 
 use crate::finding::{Fault, Finding, Place, Wanted};
 use tracewire_model::{Action, Address, TracepointNumber};
+use tracewire_tracefile::lean::LeanDamage;
 use tracewire_tracefile::{
     Block, CollectedMemory, Ending, Frame, MAX_TRACEPOINT_NUMBER, TraceFile,
 };
@@ -29,6 +30,18 @@ const SEARCHES_PER_BYTE: u64 = 8;
 /// last those of the file's end.
 pub fn check_structure(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     description::check(file, &mut |place, fault| report(Finding { place, fault }));
+    for damage in file.lean().unwrap_or_default() {
+        let fault = match damage {
+            LeanDamage::Lost(bytes) => Fault::LeanLost(bytes.clone()),
+            LeanDamage::Behind(bytes) => Fault::LeanBehind(bytes.clone()),
+            LeanDamage::Unfinished(bytes) => Fault::LeanUnfinished(bytes.clone()),
+            _ => continue,
+        };
+        report(Finding {
+            place: Place::File,
+            fault,
+        });
+    }
     for tracepoint in file.description().tracepoints() {
         let number = tracepoint.definition.number;
         if number.0 > MAX_TRACEPOINT_NUMBER {

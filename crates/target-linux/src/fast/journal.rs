@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::SharedMemory;
 use tracewire_fail_point::fail_point;
+use tracewire_tracefile::lean::{LEAN_HEADER, LeanFile, is_lean};
 
 /// The first word of the journal.
 const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x02\0");
@@ -354,10 +355,17 @@ impl FramesFile {
         (metadata.is_file() && is_same).then_some(file)
     }
 
-    /// Whether a frame begins at this place of the file; `None` if it is not there any more.
+    /// Whether a frame begins at this place of the file; `None` if it is not there any more. In a lean recording the place of a frame
+    /// is its number.
     #[must_use]
     pub fn has_frame(&self, offset: u64) -> Option<bool> {
-        let file = self.open()?;
+        let mut file = self.open()?;
+        let mut header = [0; LEAN_HEADER.len()];
+        if file.read_exact_at(&mut header, 0).is_ok() && is_lean(&header) {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).ok()?;
+            return Some(LeanFile::parse(&bytes).is_ok_and(|lean| offset < lean.frames()));
+        }
         let mut number = [0; 2];
         match file.read_exact_at(&mut number, offset) {
             Ok(()) => Some(number != [0; 2]),

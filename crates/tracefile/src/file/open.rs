@@ -171,11 +171,21 @@ struct Expanded<'f> {
 }
 
 impl Expanded<'_> {
+    fn spill(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(temporary(self.folder)?),
+        };
+        io::Write::write_all(file, &self.memory)?;
+        self.memory.clear();
+        Ok(())
+    }
+
     fn into_bytes(mut self) -> io::Result<FileBytes> {
         if self.file.is_none() {
             return Ok(FileBytes::Owned(self.memory));
         }
-        io::Write::flush(&mut self)?;
+        self.spill()?;
         match self.file {
             Some(file) => Ok(FileBytes::Mapped(MappedFile::map(file, self.folder)?)),
             None => Ok(FileBytes::Owned(self.memory)),
@@ -187,18 +197,12 @@ impl io::Write for Expanded<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.memory.extend_from_slice(bytes);
         if self.memory.len() > IN_MEMORY {
-            self.flush()?;
+            self.spill()?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(temporary(self.folder)?),
-        };
-        file.write_all(&self.memory)?;
-        self.memory.clear();
         Ok(())
     }
 }

@@ -8,8 +8,8 @@ use tracewire_arch::{RegisterLayout, TargetDescription};
 use super::{
     BLOCK_HEADER, BlockKind, LEAN_HEADER, MAGIC, MAX_CONTENT, SUMMED, frame_block, is_lean,
 };
+use crate::checksum::SealingWriter;
 use crate::description::{Description, HEADER};
-use crate::write::END_MARKER;
 
 /// Bytes that cannot be read as a lean recording at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -126,12 +126,13 @@ impl<'b> LeanFile<'b> {
         self.blocks.iter().map(|block| block.frames as u64).sum()
     }
 
-    /// Writes the trace file that it stands for, without a checksum. A block with a good checksum whose content is none is left out, and is
+    /// Writes the trace file that it stands for. A block with a good checksum whose content is none is left out, and is
     /// damage too. Gives all damage.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn expand(mut self, into: &mut impl Write) -> io::Result<Vec<LeanDamage>> {
+        let mut into = SealingWriter::new(into);
         into.write_all(HEADER)?;
         into.write_all(self.description.as_bytes())?;
         into.write_all(b"\n")?;
@@ -166,7 +167,7 @@ impl<'b> LeanFile<'b> {
                 }
             }
         }
-        into.write_all(&END_MARKER)?;
+        into.finish()?;
         self.damage.sort_by_key(|damage| match damage {
             LeanDamage::Lost(range) | LeanDamage::Unfinished(range) | LeanDamage::Behind(range) => {
                 range.start

@@ -13,8 +13,12 @@ pub fn info(info: &Info, name: &str) -> String {
     let machine = info.architecture.as_deref().unwrap_or("unknown machine");
     let _ = writeln!(
         text,
-        "{}: GDB trace file, {machine}, {}-endian, {}",
+        "{}: {}, {machine}, {}-endian, {}",
         styled(STRONG, printable(name)),
+        match info.kind {
+            "lean-recording" => "lean recording",
+            _ => "GDB trace file",
+        },
         info.byte_order,
         count(info.frames, "frame"),
     );
