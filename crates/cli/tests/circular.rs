@@ -61,15 +61,35 @@ fn number_before(text: &str, word: &str) -> Option<u64> {
     before.rsplit(' ').next()?.parse().ok()
 }
 
+/// In KiB, as the shell's `ulimit -v` has it.
+const GIBIBYTE: u64 = 1 << 20;
+
 /// Into a circular buffer of a size; without one, into the file.
 fn record(threads: u64, hits: u64, size: Option<&str>, how: &[&str]) -> Run {
+    record_within(None, threads, hits, size, how)
+}
+
+/// As [`record`], with a limit of addresses for the tracer and the program, in KiB.
+fn record_within(
+    addresses: Option<u64>,
+    threads: u64,
+    hits: u64,
+    size: Option<&str>,
+    how: &[&str],
+) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path());
     // A disk that other programs keep busy for two seconds costs frames in the middle: here, pads and their reader are tested.
     let output_folder = in_memory().unwrap_or_else(|| tempfile::tempdir().unwrap());
     let file = output_folder.path().join("rings.tf");
-    let output = Command::new("timeout")
-        .args(["120", TRACEWIRE, "record", "--mechanism", "jump"])
+    let addresses = addresses.map_or("unlimited".to_owned(), |most| most.to_string());
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            r#"ulimit -v "$0" && exec timeout 120 "$@""#,
+            &addresses,
+        ])
+        .args([TRACEWIRE, "record", "--mechanism", "jump"])
         .args(
             size.iter()
                 .flat_map(|size| ["--circular", "--buffer-size", size]),
@@ -212,13 +232,30 @@ fn a_hit_that_a_signal_handler_left_holds_up_nothing() {
     }
 }
 
-/// The rings are smaller than the buffer: a hit waits for the reader, but for no hit that was left.
+/// Where addresses have a limit, the rings are smaller than the buffer: a hit waits for the reader, but for no hit that was left.
 #[test]
 fn a_buffer_larger_than_the_rings_keeps_the_newest() {
     for (threads, hits, how) in [(8, 40_000, &[][..]), (1, 200_000, &["leave"][..])] {
-        let run = record(threads, hits, Some("24MiB"), how);
+        let run = record_within(Some(GIBIBYTE), threads, hits, Some("96MiB"), how);
         run.adds_up();
         run.newest_are_there();
+        assert!(run.lost <= run.left + threads * hits / 100, "{}", run.said);
+    }
+}
+
+/// The rings hold more than such buffers, too, where the machine has the memory, and no hit waits.
+#[test]
+fn a_large_buffer_keeps_the_newest() {
+    for (threads, hits, size, how) in [
+        (8, 100_000, "40MiB", &[][..]),
+        (64, 10_000, "48MiB", &[][..]),
+        (1, 600_000, "40MiB", &["leave"][..]),
+        (4, 200_000, "64MiB", &["leave"][..]),
+    ] {
+        let run = record(threads, hits, Some(size), how);
+        run.adds_up();
+        run.newest_are_there();
+        assert!(run.created > run.kept(), "some made room: {}", run.said);
         assert!(run.lost <= run.left + threads * hits / 100, "{}", run.said);
     }
 }

@@ -1,5 +1,7 @@
 //! The layout of the memory that a program's pads and its tracer share.
 
+use std::ops::Range;
+
 /// The first word of the shared memory.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x06\0");
 
@@ -259,13 +261,27 @@ pub enum LayoutError {
         /// The ring's size, in bytes.
         ring: u64,
     },
-    /// Pads reach 2 GiB from the start of the shared memory.
-    #[error("the shared memory would have {0} bytes: 2147483647 are possible")]
-    Total(u64),
+    /// Pads reach 2 GiB from the start of the shared memory, with what is counted. Rings alone may have 4 GiB.
+    #[error("the shared memory would have {size} bytes: {most} are possible")]
+    Total {
+        /// The size, in bytes.
+        size: u64,
+        /// The largest possible one, in bytes.
+        most: u64,
+    },
     /// The memory was not set up by this version of Tracewire.
     #[error("no shared memory of tracepoints of this version")]
     Foreign,
 }
+
+/// The most bytes of the shared memory. The journal follows it, and 4 GiB is the most that `rescue` reads.
+const MOST: u64 = (1 << 32) - (1 << 20);
+
+/// Rings that overwrite have no pages behind so many bytes until hits use them, or behind their part of so many bytes together.
+const LARGEST_BUSY_RING: u64 = 32 << 20;
+const ALL_BUSY_RINGS: u64 = 256 << 20;
+/// A smaller part of a ring is not worth a system call.
+const SMALLEST_BUSY: u64 = 4 << 20;
 
 /// The layout of the shared memory, as offsets from its start in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -344,8 +360,10 @@ impl SharedLayout {
             bytes => (calls::BYTES + bytes.min(1 << 32)).next_multiple_of(4096),
         };
         let total = calls + counted;
-        if total > i32::MAX as u64 {
-            return Err(LayoutError::Total(total));
+        // The start of a ring is computed. What is after the rings is named by its distance from the start.
+        let most = if counted > 0 { i32::MAX as u64 } else { MOST };
+        if total > most {
+            return Err(LayoutError::Total { size: total, most });
         }
         Ok(Self {
             sizes,
@@ -369,10 +387,47 @@ impl SharedLayout {
         self.total
     }
 
-    /// The part, from the start, that every run uses. The rest is used when frames have to wait.
+    /// The parts that every run uses, in rising order. The rest is used when frames have to wait; and, if the rings are
+    /// [large](Self::has_large_rings), as hits come.
     #[must_use]
-    pub const fn busy(&self) -> u64 {
-        self.hold
+    pub fn busy(&self) -> Vec<Range<u64>> {
+        if !self.has_large_rings() {
+            return std::iter::once(0..self.hold).collect();
+        }
+        let of_each = (ALL_BUSY_RINGS / u64::from(self.sizes.cpus)).min(LARGEST_BUSY_RING);
+        let rings = (0..self.sizes.cpus).map(|index| self.ring(index));
+        let rings = rings.map(|start| start..start + of_each);
+        let before = 0..self.rings;
+        // Each part is a system call of the program.
+        let most = if of_each < SMALLEST_BUSY {
+            0
+        } else {
+            usize::MAX
+        };
+        std::iter::once(before).chain(rings.take(most)).collect()
+    }
+
+    /// Whether the rings are larger than all programs can be expected to have memory for.
+    #[must_use]
+    pub const fn has_large_rings(&self) -> bool {
+        let SharedSizes {
+            cpus, ring_bytes, ..
+        } = self.sizes;
+        matches!(self.sizes.when_full, WhenFull::Overwrite)
+            && (ring_bytes > LARGEST_BUSY_RING || ring_bytes * cpus as u64 > ALL_BUSY_RINGS)
+    }
+
+    /// Where the rings of the cpus begin and end.
+    #[must_use]
+    pub const fn rings(&self) -> (u64, u64) {
+        (self.rings, self.hold)
+    }
+
+    /// Where the positions of each ring are.
+    #[must_use]
+    pub fn ring_heads(&self) -> Vec<Range<u64>> {
+        let starts = (0..self.sizes.cpus).map(|index| self.ring(index));
+        starts.map(|start| start..start + ring::DATA).collect()
     }
 
     /// Where the hold begins, if there is one.
@@ -444,6 +499,16 @@ impl SharedLayout {
     /// How many bytes of a record are before its frame, in the rings of the cpus.
     pub(crate) const fn header_bytes(&self) -> u64 {
         header_bytes(self.sizes.when_full)
+    }
+
+    /// The longest record in the rings of the cpus, in bytes.
+    pub(crate) fn longest(&self) -> u64 {
+        (u64::from(self.sizes.frame_limit) + self.header_bytes()).next_multiple_of(8)
+    }
+
+    /// Where the counts and tables of a ring begin, from its start.
+    pub(crate) const fn behind_records(&self) -> u64 {
+        self.dropped
     }
 
     pub(crate) fn ring(&self, index: u32) -> u64 {

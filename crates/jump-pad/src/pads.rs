@@ -36,8 +36,8 @@ const ALL_RINGS: u64 = 1 << 30;
 /// The most bytes of a ring, and the least.
 const LARGEST_RING: u64 = 8 << 20;
 /// The most bytes of a ring that holds more than a circular buffer, and of all these rings together. Nothing waits for the reader then.
-const LARGEST_OVERWRITING_RING: u64 = 32 << 20;
-const ALL_OVERWRITING_RINGS: u64 = 256 << 20;
+const LARGEST_OVERWRITING_RING: u64 = 512 << 20;
+const ALL_OVERWRITING_RINGS: u64 = 2 << 30;
 const SMALLEST_RING: u64 = 4 << 20;
 /// How many bytes of frames may wait for others outside of their rings: the first of these that the program can map. Memory is
 /// only used when frames are in it.
@@ -112,8 +112,8 @@ pub struct JumpPads {
 }
 
 impl JumpPads {
-    /// Sets up pads in memory that a target shares with the program. If the program may not map as much as requested, there is
-    /// less space for frames that wait.
+    /// Sets up pads in memory that a target shares with the program. If the program may not have as much as requested, hits wait
+    /// for the reader where they would not, or there is less space for frames that wait.
     ///
     /// # Errors
     /// Why there is no such memory, as a message for the user.
@@ -122,10 +122,13 @@ impl JumpPads {
         mut share: impl FnMut(SharedLayout) -> Result<PadMemory, String>,
     ) -> Result<Self, String> {
         let mut refusal = String::new();
-        for hold_bytes in HOLDS {
-            match share(layout(needs, hold_bytes)?) {
-                Ok(memory) => return Ok(Self::new(memory, needs.budget)),
-                Err(reason) => refusal = reason,
+        for rings in ring_sizes(needs, cpus()) {
+            for hold_bytes in HOLDS {
+                let shared = layout(needs, rings, hold_bytes).and_then(&mut share);
+                match shared {
+                    Ok(memory) => return Ok(Self::new(memory, needs.budget)),
+                    Err(reason) => refusal = reason,
+                }
             }
         }
         Err(format!("no memory is shared with the program: {refusal}"))
@@ -595,10 +598,12 @@ const fn missing(counts: &PadCounts) -> Missing {
     }
 }
 
-fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
-    let cpus = cpus();
-    let size = needs.buffer.unwrap_or(u64::MAX);
-    let (ring_bytes, when_full) = rings(needs, size, cpus);
+fn layout(needs: &PadNeeds, rings: Rings, hold_bytes: u64) -> Result<SharedLayout, String> {
+    let Rings {
+        cpus,
+        ring_bytes,
+        when_full,
+    } = rings;
     let tracepoints = u32::try_from(needs.tracepoints).unwrap_or(u32::MAX);
     let sizes = SharedSizes {
         cpus,
@@ -618,20 +623,34 @@ fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
     SharedLayout::new(sizes, salt).map_err(|error| error.to_string())
 }
 
-/// How large a ring is for a buffer of so many bytes, and what happens when it is full. Rings that hold more than the buffer may do as it does.
-fn rings(needs: &PadNeeds, size: u64, cpus: u32) -> (u64, WhenFull) {
+/// The rings of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rings {
+    cpus: u32,
+    /// The size of each, in bytes.
+    ring_bytes: u64,
+    when_full: WhenFull,
+}
+
+/// The rings for a buffer, those that are wanted first. Rings that hold more than a circular buffer may overwrite as it does, and no
+/// hit waits. Where the program cannot have these, the last ones are smaller, and hits wait for the reader.
+fn ring_sizes(needs: &PadNeeds, cpus: u32) -> Vec<Rings> {
     let of_each = |all: u64, largest: u64| (all / u64::from(cpus.next_power_of_two())).min(largest);
+    let size = needs.buffer.unwrap_or(u64::MAX);
     let most = of_each(ALL_RINGS, LARGEST_RING);
+    let mut sizes = Vec::new();
     if needs.circular && !needs.watched {
         // Records take more space than frames.
         let wanted = size.saturating_add(size / 2).max(SMALLEST_RING);
         let most = of_each(ALL_OVERWRITING_RINGS, LARGEST_OVERWRITING_RING).max(most);
-        if let Some(ring_bytes) = wanted
+        let wanted = wanted
             .checked_next_power_of_two()
-            .filter(|ring| *ring <= most)
-        {
-            return (ring_bytes, WhenFull::Overwrite);
-        }
+            .filter(|ring| *ring <= most);
+        sizes.extend(wanted.map(|ring_bytes| Rings {
+            cpus,
+            ring_bytes,
+            when_full: WhenFull::Overwrite,
+        }));
     }
     let most = match needs.circular {
         // The reader gives out all that it has read before it looks at the rings again. The less that is, the sooner it frees space.
@@ -648,7 +667,12 @@ fn rings(needs: &PadNeeds, size: u64, cpus: u32) -> (u64, WhenFull) {
         (false, true) => WhenFull::Wait,
         (false, false) => WhenFull::Stop,
     };
-    (ring_bytes, when_full)
+    sizes.push(Rings {
+        cpus,
+        ring_bytes,
+        when_full,
+    });
+    sizes
 }
 
 /// How many cpus there may be.
@@ -657,4 +681,94 @@ fn cpus() -> u32 {
         .ok()
         .and_then(|list| list.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok())
         .map_or(1, |last| last.saturating_add(1).min(8192))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(buffer: u64, cpus: u32) -> Vec<Rings> {
+        let needs = PadNeeds {
+            buffer: Some(buffer),
+            circular: true,
+            watched: false,
+            tracepoints: 1,
+            counts: false,
+            budget: None,
+        };
+        let all = ring_sizes(&needs, cpus);
+        for rings in &all {
+            for hold_bytes in HOLDS {
+                layout(&needs, *rings, hold_bytes).unwrap();
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn rings_hold_more_than_a_circular_buffer_where_they_can() {
+        for (mebibytes, cpus, expected) in [
+            (5, 2, Some(8)),
+            (16, 2, Some(32)),
+            (24, 2, Some(64)),
+            (256, 2, Some(512)),
+            (256, 4, Some(512)),
+            (160, 8, Some(256)),
+            (256, 8, None),
+            (20, 64, Some(32)),
+            (24, 64, None),
+            (400, 2, None),
+        ] {
+            let all = of(mebibytes << 20, cpus);
+            let (last, others) = all.split_last().unwrap();
+            assert_eq!(last.when_full, WhenFull::WaitThenOverwrite);
+            assert!(last.ring_bytes <= SMALLEST_RING);
+            let large = others.first().map(|rings| rings.ring_bytes >> 20);
+            assert_eq!(large, expected, "{mebibytes} MiB, {cpus} cpus");
+            assert!(
+                others
+                    .iter()
+                    .all(|rings| rings.when_full == WhenFull::Overwrite)
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_part_of_large_rings_is_there_from_the_start() {
+        let small = layout_of(16, 2);
+        assert!(!small.has_large_rings());
+        assert!(
+            small
+                .busy()
+                .into_iter()
+                .eq(std::iter::once(0..small.rings().1))
+        );
+        for (mebibytes, cpus, each) in [(24, 2, 32), (256, 4, 32), (40, 32, 8)] {
+            let large = layout_of(mebibytes, cpus);
+            assert!(large.has_large_rings());
+            let busy = large.busy();
+            assert_eq!(busy.len() as u32, cpus + 1);
+            assert_eq!(busy[0], 0..large.rings().0);
+            assert!(
+                busy[1..]
+                    .iter()
+                    .all(|part| part.end - part.start == each << 20)
+            );
+            assert!(busy.is_sorted_by(|one, next| one.end <= next.start));
+        }
+        // Too small parts are left out.
+        assert_eq!(layout_of(5, 256).busy().len(), 1);
+    }
+
+    fn layout_of(mebibytes: u64, cpus: u32) -> SharedLayout {
+        let needs = PadNeeds {
+            buffer: Some(mebibytes << 20),
+            circular: true,
+            watched: false,
+            tracepoints: 1,
+            counts: false,
+            budget: None,
+        };
+        layout(&needs, of(mebibytes << 20, cpus)[0], HOLDS[1]).unwrap()
+    }
 }

@@ -461,6 +461,27 @@ impl Shared {
         }
     }
 
+    /// The ranges of this memory, from its start, that rings have used. Others were never written to.
+    #[must_use]
+    pub fn in_rings(&self) -> Vec<Range<u64>> {
+        let SharedSizes {
+            cpus, ring_bytes, ..
+        } = self.layout.sizes;
+        let of_ring = |index| {
+            let start = self.layout.ring(index);
+            let (data, end) = (start + ring::DATA, start + self.layout.ring_stride);
+            let behind = start + self.layout.behind_records();
+            match self.load(start + ring::HEAD) {
+                head if head < ring_bytes => {
+                    let used = data + head + self.layout.longest();
+                    [start..used.min(behind), behind..end]
+                }
+                _ => [start..end, end..end],
+            }
+        };
+        (0..cpus).flat_map(of_ring).collect()
+    }
+
     /// The ranges of this memory, from its start, with frames outside of rings: two parts, of which one may be empty.
     #[must_use]
     pub fn in_hold(&self) -> [Range<u64>; 2] {

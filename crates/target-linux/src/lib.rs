@@ -116,6 +116,7 @@ mod ptrace;
 mod registers;
 mod remote;
 mod remote_syscall;
+mod ring_memory;
 mod rseq;
 mod run;
 mod run_control;

@@ -191,10 +191,16 @@ fn copy_frames(memory: &Memory, start: u64, copy: &mut Copied) -> bool {
     let Ok(shared) = (unsafe { Shared::open(copy.start, copy.size as u64) }) else {
         return false;
     };
-    let busy = shared.layout().busy();
-    let hold = busy..(busy + HEAD).min(shared.layout().size());
-    copy.fill(memory, start, HEAD..busy)
+    let (rings, behind) = shared.layout().rings();
+    let heads = shared.layout().ring_heads();
+    let hold = behind..(behind + HEAD).min(shared.layout().size());
+    copy.fill(memory, start, HEAD..rings)
+        && heads.into_iter().all(|head| copy.fill(memory, start, head))
         && copy.fill(memory, start, hold)
+        && shared
+            .in_rings()
+            .into_iter()
+            .all(|part| copy.fill(memory, start, part))
         && shared
             .in_hold()
             .into_iter()

@@ -1,5 +1,7 @@
 //! Changes to the memory of a traced process: breakpoints, jumps, pads, and memory for them.
 
+use std::ops::Range;
+
 use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::{PadMemory, SharedLayout};
 use tracewire_model::Address;
@@ -7,6 +9,7 @@ use tracewire_model::Address;
 use crate::address_space::{NoMemory, error_of};
 use crate::fast::{JOURNAL_SIZE, Mapping, NoJump, SharedMemory};
 use crate::ptrace::PAGE_SIZE;
+use crate::ring_memory::Claim;
 use crate::tracee::Tracee;
 
 /// A process with all threads stopped, whose memory is to be changed.
@@ -23,28 +26,49 @@ impl Patcher<'_> {
         self.tracee.fast.leave_attended();
         // A server may make a child for each request. Megabytes that it never uses would cost more than its work.
         let busy = match self.tracee.fast.is_copy() {
-            true => 0,
+            true => Vec::new(),
             false => layout.busy(),
         };
-        let memory = self.share_memory_partly(layout.size() + JOURNAL_SIZE, busy)?;
+        let claim = match layout.has_large_rings() {
+            true => {
+                let (start, end) = layout.rings();
+                Some(Claim::new(self.tracee.threads.any(), end - start)?)
+            }
+            false => None,
+        };
+        let memory = self.share_memory_partly(layout.size() + JOURNAL_SIZE, &busy)?;
+        // A core dump would have the frames, too.
+        let all = [
+            memory.address().0,
+            memory.size() as u64,
+            libc::MADV_DONTDUMP as u64,
+            0,
+            0,
+            0,
+        ];
+        self.tracee.system_call(libc::SYS_madvise, all);
         let registers = self.tracee.collecting.settings().registers;
         self.tracee
             .fast
-            .attend(&self.tracee.threads, memory, layout, registers)
+            .attend(&self.tracee.threads, memory, claim, layout, registers)
     }
 
-    /// As [`share_memory_of`](Self::share_memory_of). The first `busy` bytes are there at once, so that no access to them is a
+    /// As [`share_memory_of`](Self::share_memory_of). The `busy` parts are there at once, so that no access to them is a
     /// page fault; the others take no memory until they are used.
     pub(crate) fn share_memory_partly(
         &mut self,
         size: u64,
-        busy: u64,
+        busy: &[Range<u64>],
     ) -> Result<SharedMemory, String> {
         self.make_shared(size, busy)
             .map_err(|error| error.to_string())
     }
 
-    pub(crate) fn make_shared(&mut self, size: u64, busy: u64) -> Result<SharedMemory, NoJump> {
+    pub(crate) fn make_shared(
+        &mut self,
+        size: u64,
+        busy: &[Range<u64>],
+    ) -> Result<SharedMemory, NoJump> {
         const NAME: &[u8] = b"tracewire\0";
         const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
@@ -78,21 +102,26 @@ impl Patcher<'_> {
                     [READ_WRITE, libc::MAP_SHARED as u64, descriptor],
                 )
                 .inspect(|place| {
-                    let busy = busy.next_multiple_of(PAGE_SIZE).min(size);
-                    if busy == 0 {
-                        return;
+                    for part in busy {
+                        let (start, end) = (
+                            part.start.next_multiple_of(PAGE_SIZE),
+                            part.end.next_multiple_of(PAGE_SIZE).min(size),
+                        );
+                        if start >= end {
+                            continue;
+                        }
+                        // Maps the same memory as one mapping, populated. Where the kernel refuses, there are page faults.
+                        let populated = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
+                        let at = [
+                            place.start + start,
+                            end - start,
+                            READ_WRITE,
+                            populated as u64,
+                            descriptor,
+                            start,
+                        ];
+                        self.tracee.system_call(libc::SYS_mmap, at);
                     }
-                    // Maps the same memory as one mapping, populated. Where the kernel refuses, there are page faults.
-                    let populated = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
-                    let at = [
-                        place.start,
-                        busy,
-                        READ_WRITE,
-                        populated as u64,
-                        descriptor,
-                        0,
-                    ];
-                    self.tracee.system_call(libc::SYS_mmap, at);
                 }),
             Err(_) => Err(NoMemory::Unreadable),
         };

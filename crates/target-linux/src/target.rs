@@ -195,7 +195,9 @@ impl Process {
     /// # Errors
     /// Why the process cannot map it, as a message for the user.
     pub fn share_memory_of(&mut self, size: u64) -> Result<SharedMemory, String> {
-        self.patcher().share_memory_partly(size, size)
+        let all = 0..size;
+        self.patcher()
+            .share_memory_partly(size, std::slice::from_ref(&all))
     }
 
     /// Finds space for a copy of the instruction at a site that a debugger is to make. `None` where our own copy is

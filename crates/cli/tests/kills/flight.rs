@@ -189,7 +189,7 @@ struct Plan {
 impl Plan {
     fn random(random: &mut Random) -> Self {
         let end = random.pick(&ENDS);
-        let size = random.pick(&[64_u64 << 10, 1 << 20, 5 << 20, 12 << 20]);
+        let size = random.pick(&[64_u64 << 10, 1 << 20, 5 << 20, 12 << 20, 40 << 20]);
         let latest = random.pick(&[500, 5000, 50_000, 100_000]);
         let has_trigger = end == End::Trigger || random.below(2) == 0;
         let after = random.pick(&[0, 1, 100, 3000]).min(size / 2000);

@@ -56,9 +56,10 @@ impl CallEvents {
         };
         let layout = SharedLayout::new(sizes, 1).map_err(|error| error.to_string())?;
         let memory = process.patcher().attend(layout)?;
+        let busy = 0..CallRings::BUSY;
         let shared = process
             .patcher()
-            .share_memory_partly(CallRings::SIZE, CallRings::BUSY)?;
+            .share_memory_partly(CallRings::SIZE, std::slice::from_ref(&busy))?;
         let pad = CallPad::new(shared.address()).map_err(|error| error.to_string())?;
         let (base, address) = (shared.as_ptr(), shared.address());
         // SAFETY: the mapping has this size, starts at a page, and is kept by the last argument.

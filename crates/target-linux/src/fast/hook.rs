@@ -54,7 +54,8 @@ impl Patcher<'_> {
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
         self.check_code(hook)
             .map_err(|reason| NoJump::Write(reason.to_owned()))?;
-        let memory = self.make_shared(PAGE_SIZE + journal::SIZE, PAGE_SIZE)?;
+        let busy = 0..PAGE_SIZE;
+        let memory = self.make_shared(PAGE_SIZE + journal::SIZE, std::slice::from_ref(&busy))?;
         let hook_memory = HookMemory::create(hook, &memory).map_err(write)?;
         let place = hook_memory.place();
         self.tracee.fast.shared.retain(|shared| *shared != place);

@@ -16,6 +16,7 @@ use super::{Fast, Ownership, SharedMemory};
 use crate::abi::Abi;
 use crate::maps::AuxiliaryVector;
 use crate::ptrace::{PAGE_SIZE, Tid};
+use crate::ring_memory::Claim;
 use crate::thread::State;
 use crate::threads::Threads;
 
@@ -47,6 +48,7 @@ impl Fast {
         &mut self,
         threads: &Threads,
         memory: SharedMemory,
+        claim: Option<Claim>,
         layout: SharedLayout,
         registers: X86Registers,
     ) -> Result<PadMemory, String> {
@@ -79,7 +81,7 @@ impl Fast {
             registers,
             features: features(threads.any()),
             news,
-            keeper: Box::new(memory),
+            keeper: Box::new((memory, claim)),
         })
     }
 
