@@ -3,6 +3,7 @@
 mod arm;
 mod attach;
 mod budget;
+mod circular;
 mod data;
 mod executions;
 mod file;
@@ -26,6 +27,8 @@ pub enum Benchmark {
     Attach(attach::Arguments),
     /// What is left of a loop's speed under a budget; what hits cost beside what is said before
     Budget(budget::Arguments),
+    /// A program that fills circular buffers of all sizes at full speed; beside another build
+    Circular(circular::Arguments),
     /// A million frames as Parquet files; a query of a trace file of a gibibyte beside a conversion and DuckDB
     Data(data::Arguments),
     /// The value of a register and of memory at each call of a function: through the index, and over Parquet files in DuckDB
@@ -51,6 +54,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Arm(arguments) => arm::run(arguments),
         Benchmark::Attach(arguments) => attach::run(arguments),
         Benchmark::Budget(arguments) => budget::run(arguments),
+        Benchmark::Circular(arguments) => circular::run(arguments),
         Benchmark::Data(arguments) => data::run(arguments),
         Benchmark::Executions(arguments) => executions::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
