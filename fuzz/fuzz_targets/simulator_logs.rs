@@ -1,15 +1,31 @@
 //! Every reader on texts that are made of the words of all formats and of any bytes: no panic, pieces give what the whole gives, and the
 //! transcript of a log of QEMU's or of branches does not depend on how the log comes, and can be read.
+//!
+//! With the name of a part in the environment, all texts are of one format (`parts`), and go to its reader only.
 #![no_main]
 
 use std::io::{self, Read};
+use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use tracewire_exec_trace::text::{Format, Piece, read, refusal, transcribed};
 
+mod parts;
 mod told;
 
 use told::{Told, UNPARSED, read_both_ways};
+
+/// The part that is meant: its name, and with what its texts begin; none where all formats are.
+static PART: LazyLock<Option<(&str, &[&str])>> = LazyLock::new(|| {
+    let wanted = std::env::var(parts::VARIABLE).ok()?;
+    let part = parts::PARTS.into_iter().find(|(name, _)| *name == wanted);
+    let (name, beginnings) = part.unwrap_or_else(|| panic!("no part `{wanted}`; there are {}", parts::names()));
+    for beginning in beginnings {
+        let format = Format::detect(&all(beginning.as_bytes()).0);
+        assert!(format.is_some_and(|format| format.name().starts_with(name)), "`{beginning}` is taken for {format:?}");
+    }
+    Some((name, beginnings))
+});
 
 /// Words of the formats, which a byte of the input stands for.
 const WORDS: &[&str] = &[
@@ -38,8 +54,8 @@ const WORDS: &[&str] = &[
     " - - : ",
 ];
 
-fn text_of(input: &[u8]) -> Vec<u8> {
-    let mut text = Vec::new();
+fn text_of(beginning: &str, input: &[u8]) -> Vec<u8> {
+    let mut text = beginning.as_bytes().to_vec();
     for byte in input {
         match WORDS.get(usize::from(*byte)) {
             Some(word) => text.extend_from_slice(word.as_bytes()),
@@ -73,7 +89,8 @@ fuzz_target!(|input: &[u8]| {
     if input.len() > 200 {
         return;
     }
-    let text = text_of(input);
+    let beginning = PART.map_or("", |(_, beginnings)| beginnings[usize::from(*size) % beginnings.len()]);
+    let text = text_of(beginning, input);
     let _ = refusal(&text);
     let (transcript, is_transcript) = all(&text[..]);
     assert_eq!(all(Slowly(&text, usize::from(*size) + 1)).0, transcript);
@@ -88,6 +105,13 @@ fuzz_target!(|input: &[u8]| {
         }
         // It is read as it is the next time.
         assert!(!all(&transcript[..]).1);
+    }
+    if let Some((part, _)) = *PART {
+        // What follows may make it a log of QEMU's.
+        if let Some(format) = Format::detect(&transcript).filter(|format| format.name().starts_with(part)) {
+            read_both_ways(format, &transcript, usize::from(*size) * 8);
+        }
+        return;
     }
     for format in Format::ALL {
         if format == Format::Microtesk {

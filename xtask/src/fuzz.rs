@@ -1,40 +1,101 @@
 //! `cargo xtask fuzz`: the fuzz targets under `fuzz/`, with the installed toolchain.
 //!
 //! A target runs as an unprivileged user if this runs as root, and in separate namespaces without a network: hostile input has no
-//! effect outside.
+//! effect outside. A target that tries many formats has parts, of one format each: `simulator_logs:spike`.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
 use crate::{setup, workspace};
 
+/// The table of the target that has parts.
+#[path = "../../fuzz/fuzz_targets/parts/mod.rs"]
+mod parts;
+
+/// The target that has parts.
+const WITH_PARTS: &str = "simulator_logs";
+
 /// The user and the group that own nothing.
 const NOBODY: u32 = 65534;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The targets to run; all of them by default
-    targets: Vec<String>,
+    #[arg(help = help(), value_name = "TARGET")]
+    targets: Vec<Target>,
     /// How many inputs each target gets
     #[arg(long, default_value_t = 100_000)]
     runs: u64,
     /// How long each target runs at most, in seconds; 0: as long as it takes
     #[arg(long, default_value_t = 0)]
     seconds: u64,
+    /// How many bytes an input has at most; 0: the fuzzer chooses
+    #[arg(long, default_value_t = 0)]
+    longest: u64,
     /// The sanitizer to build with, or `none`: that is faster, and finds what is not about memory
     #[arg(long, default_value = "address")]
     sanitizer: String,
 }
 
+/// A target, or one part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    name: String,
+    part: Option<&'static str>,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, part) = match text.split_once(':') {
+            None => (text, None),
+            Some((WITH_PARTS, wanted)) => {
+                let known = parts::PARTS.iter().find(|(part, _)| *part == wanted);
+                let unknown = || format!("{WITH_PARTS} has the parts {}", parts::names());
+                (WITH_PARTS, Some(known.ok_or_else(unknown)?.0))
+            }
+            Some(_) => return Err(format!("only {WITH_PARTS} has parts")),
+        };
+        let name = name.to_owned();
+        Ok(Self { name, part })
+    }
+}
+
+/// As it is given on the command line.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            None => f.pad(&self.name),
+            Some(part) => f.pad(&format!("{}:{part}", self.name)),
+        }
+    }
+}
+
+impl Target {
+    /// What its corpus and its findings are kept under.
+    fn folder(&self) -> String {
+        self.to_string().replace(':', "-")
+    }
+}
+
+/// What `--help` says of the targets.
+fn help() -> String {
+    format!(
+        "The targets to run; all of them by default. {WITH_PARTS}:PART gives all inputs to one format's reader: {}",
+        parts::names()
+    )
+}
+
 /// The result of a target.
 struct Outcome {
-    target: String,
+    target: Target,
     inputs: u64,
     seconds: f64,
     findings: usize,
@@ -48,7 +109,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let targets = if arguments.targets.is_empty() {
         workspace::output(cargo_fuzz("list").arg("--fuzz-dir").arg("fuzz"))?
             .lines()
-            .map(str::to_owned)
+            .map(|name| Target {
+                name: name.to_owned(),
+                part: None,
+            })
             .collect()
     } else {
         arguments.targets.clone()
@@ -58,11 +122,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for target in &targets {
         workspace::run(
             cargo_fuzz("build")
-                .args(["--fuzz-dir", "fuzz", "--release"])
+                .args(["--fuzz-dir", "fuzz", "--release", "--debug-assertions"])
                 .args(["--sanitizer", &arguments.sanitizer])
-                .args(["--target", &host, target]),
+                .args(["--target", &host, &target.name]),
         )?;
-        let built = format!("target/{host}/release/{target}");
+        let built = format!("target/{host}/release/{}", target.name);
         outcomes.push(fuzz(target, Path::new(&built), arguments)?);
         print!("{}", table(&outcomes));
     }
@@ -75,13 +139,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn table(outcomes: &[Outcome]) -> String {
     let mut table = format!(
-        "{:<20} {:>12} {:>10} {:>9}\n",
+        "{:<28} {:>12} {:>10} {:>9}\n",
         "target", "inputs", "inputs/s", "findings"
     );
     for outcome in outcomes {
         let _ = writeln!(
             table,
-            "{:<20} {:>12} {:>10.0} {:>9}",
+            "{:<28} {:>12} {:>10.0} {:>9}",
             outcome.target,
             outcome.inputs,
             outcome.inputs as f64 / outcome.seconds,
@@ -99,11 +163,11 @@ fn host() -> Result<String> {
 }
 
 /// Runs a target that has been built.
-fn fuzz(target: &str, built: &Path, arguments: &Arguments) -> Result<Outcome> {
+fn fuzz(target: &Target, built: &Path, arguments: &Arguments) -> Result<Outcome> {
     let folder = workspace::root().join("fuzz");
     let (corpus, artifacts) = (
-        folder.join("corpus").join(target),
-        folder.join("artifacts").join(target),
+        folder.join("corpus").join(target.folder()),
+        folder.join("artifacts").join(target.folder()),
     );
     let built = folder.join(built);
     // The unprivileged user may not get into the checkout.
@@ -118,11 +182,17 @@ fn fuzz(target: &str, built: &Path, arguments: &Arguments) -> Result<Outcome> {
         give_away(room.path())?;
     }
     let begun = Instant::now();
-    let mut child = confined(program)
+    let mut command = confined(program);
+    match target.part {
+        Some(part) => command.env(parts::VARIABLE, part),
+        None => command.env_remove(parts::VARIABLE),
+    };
+    let mut child = command
         .arg(own_corpus)
         .arg(format!("-artifact_prefix={}/", own_artifacts.display()))
         .arg(format!("-runs={}", arguments.runs))
         .arg(format!("-max_total_time={}", arguments.seconds))
+        .arg(format!("-max_len={}", arguments.longest))
         .arg("-print_final_stats=1")
         .current_dir(room.path())
         .stdin(Stdio::null())
@@ -151,7 +221,7 @@ fn fuzz(target: &str, built: &Path, arguments: &Arguments) -> Result<Outcome> {
         bail!("{target} has ended by {status}, and has left no input");
     }
     Ok(Outcome {
-        target: target.to_owned(),
+        target: target.clone(),
         inputs,
         seconds,
         findings,
@@ -213,4 +283,27 @@ fn cargo_fuzz(subcommand: &str) -> Command {
     let mut command = workspace::cargo("fuzz");
     command.arg(subcommand).env("RUSTC_BOOTSTRAP", "1");
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_known_by_name_and_documented() {
+        let document = workspace::root().join("CONTRIBUTING.md");
+        let document = std::fs::read_to_string(document).expect("CONTRIBUTING.md");
+        for (part, beginnings) in parts::PARTS {
+            let target: Target = format!("{WITH_PARTS}:{part}").parse().expect("a part");
+            assert_eq!(target.part, Some(part));
+            assert_eq!(target.folder(), format!("{WITH_PARTS}-{part}"));
+            assert!(!beginnings.is_empty());
+            assert!(document.contains(&format!("`{part}`")), "{part}");
+        }
+        let refused = "simulator_logs:none"
+            .parse::<Target>()
+            .expect_err("no part");
+        assert!(refused.contains("spike, gem5"), "{refused}");
+        assert!("etrace:spike".parse::<Target>().is_err());
+    }
 }
