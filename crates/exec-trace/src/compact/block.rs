@@ -200,11 +200,11 @@ impl Block {
             let group = column.values.len();
             column.bases.push(group as u32);
             let template = &self.segment.templates[*template as usize];
-            if template.rows[class as usize] == 0 {
+            if template.shape.rows[class as usize] == 0 {
                 continue;
             }
             let is_meant = is_meant(local);
-            for variable in &template.variables {
+            for variable in &template.shape.variables {
                 if variable.class == class && !is_meant {
                     skip_row(&mut reader, *count as usize, variable.digits)?;
                 } else if variable.class == class {
@@ -227,7 +227,7 @@ impl Block {
     }
 
     fn template_rows(&self, template: u32, class: Class) -> usize {
-        usize::from(self.segment.templates[template as usize].rows[class as usize])
+        usize::from(self.segment.templates[template as usize].shape.rows[class as usize])
     }
 
     /// The template of a local number.
@@ -303,8 +303,8 @@ impl Block {
         let template = self.template(place.local);
         Time {
             ticks: self.ticks(place.index),
-            decimals: template.decimals,
-            scale: template.scale,
+            decimals: template.shape.decimals,
+            scale: template.shape.scale,
         }
     }
 
@@ -368,7 +368,7 @@ impl Block {
             .ok_or(Damaged)?;
         let wanted = rest.get(..groups.len()).ok_or(Damaged)?;
         let mut apart = Reader::new(&columns[2].apart);
-        let lines = |place: &GroupPlace| self.template(place.local).apart;
+        let lines = |place: &GroupPlace| self.template(place.local).shape.apart;
         if wanted.iter().any(|place| lines(place) > 0) {
             for _ in 0..before.iter().map(lines).map(u64::from).sum() {
                 apart.slice()?;
@@ -380,7 +380,7 @@ impl Block {
                 .segment
                 .skeleton(self.template_number(place.local), skeletons)?;
             let variable = |at: u16| {
-                let variable = template.variables.get(usize::from(at))?;
+                let variable = template.shape.variables.get(usize::from(at))?;
                 let column = columns[variable.class as usize];
                 Some((self.number(column, *place, variable.row), variable.digits))
             };

@@ -38,7 +38,7 @@ impl Segment {
             end = end.checked_add(reader.small()?).ok_or(Damaged)?;
             ends.push(end);
             let mut template = Template::read(&mut reader)?;
-            for effect in &mut template.effects {
+            for effect in &mut template.shape.effects {
                 if let EffectKind::Register { register, .. } = &mut effect.kind {
                     *register = *registers.get(*register as usize).ok_or(Damaged)?;
                 }

@@ -78,19 +78,7 @@ pub(crate) struct TemplateInstruction {
 pub(crate) struct Template {
     /// None for a group of lines that belong to other groups' instructions or to none.
     pub(crate) instruction: Option<TemplateInstruction>,
-    /// Whether the trace gives it a number.
-    pub(crate) has_id: bool,
-    pub(crate) scale: Scale,
-    pub(crate) decimals: u8,
-    /// How many lines the group has.
-    pub(crate) lines: u32,
-    /// How many of them are kept apart, and how many of these could not be read.
-    pub(crate) apart: u32,
-    pub(crate) unparsed: u32,
-    pub(crate) variables: Box<[Variable]>,
-    /// How many variables each class has.
-    pub(crate) rows: [u16; 3],
-    pub(crate) effects: Box<[Effect]>,
+    pub(crate) shape: Shape,
 }
 
 /// What templates of one shape share: all but the text and the instruction.
@@ -145,8 +133,8 @@ impl Shape {
 impl Template {
     /// Whether any line has a time that is not its group's: then it has a row of differences.
     pub(crate) fn has_other_times(&self) -> bool {
-        self.rows[Class::Text as usize] > 0
-            && self.effects.iter().any(|effect| effect.time.is_some())
+        self.shape.rows[Class::Text as usize] > 0
+            && (self.shape.effects.iter()).any(|effect| effect.time.is_some())
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Damaged> {
@@ -199,8 +187,7 @@ impl Template {
             effect.check(rows)?;
             effects.push(effect);
         }
-        Ok(Self {
-            instruction,
+        let shape = Shape {
             has_id: flags & 8 != 0,
             scale,
             decimals,
@@ -210,7 +197,8 @@ impl Template {
             variables: variables.into(),
             rows,
             effects: effects.into(),
-        })
+        };
+        Ok(Self { instruction, shape })
     }
 }
 
@@ -306,15 +294,7 @@ mod tests {
         shape.put(Some(&instruction), &mut out);
         let template = Template {
             instruction: Some(instruction),
-            has_id: shape.has_id,
-            scale: shape.scale,
-            decimals: shape.decimals,
-            lines: shape.lines,
-            apart: shape.apart,
-            unparsed: shape.unparsed,
-            variables: shape.variables,
-            rows: shape.rows,
-            effects: shape.effects,
+            shape,
         };
         let mut reader = Reader::new(&out);
         assert_eq!(Template::read(&mut reader), Ok(template));

@@ -84,7 +84,7 @@ impl BlockAt {
             let mut lines = 0;
             let before = |place: &GroupPlace| {
                 let before = lines;
-                lines += u64::from(self.template(*place).lines);
+                lines += u64::from(self.template(*place).shape.lines);
                 before
             };
             self.places().iter().map(before).collect()
@@ -124,12 +124,12 @@ impl BlockAt {
             let start = order.partition_point(|(at, ..)| *at < slot);
             for (_, group, place) in order[start..].iter().take_while(|(at, ..)| *at == slot) {
                 let group = self.places()[*group as usize];
-                each(group, &self.template(group).effects[*place as usize]);
+                each(group, &self.template(group).shape.effects[*place as usize]);
             }
             return;
         }
         for place in &self.places()[self.groups_of_slot(slot)] {
-            for effect in &self.template(*place).effects {
+            for effect in &self.template(*place).shape.effects {
                 if self.block.slot(effect, place.before) == slot {
                     each(*place, effect);
                 }
@@ -161,13 +161,13 @@ impl BlockAt {
             for (_, group, place) in self.order().iter().take_while(|(at, ..)| *at <= slot) {
                 let group = self.places()[*group as usize];
                 if is_meant[usize::from(group.local)] {
-                    each(group, &self.template(group).effects[*place as usize]);
+                    each(group, &self.template(group).shape.effects[*place as usize]);
                 }
             }
             return;
         }
         let mut group = |place: GroupPlace| {
-            for effect in &self.template(place).effects {
+            for effect in &self.template(place).shape.effects {
                 if self.block.slot(effect, place.before) <= slot {
                     each(place, effect);
                 }
@@ -192,7 +192,7 @@ impl BlockAt {
         self.order.get_or_init(|| {
             let mut order = Vec::new();
             for place in self.places() {
-                for (at, effect) in self.template(*place).effects.iter().enumerate() {
+                for (at, effect) in self.template(*place).shape.effects.iter().enumerate() {
                     let slot = self.block.slot(effect, place.before);
                     order.push((slot, place.index, at as u32));
                 }

@@ -150,7 +150,7 @@ impl Recording {
             line: at.lines_before(place) + u64::from(instruction_line) + 1,
             time: step.time(),
             cpu: step.cpu(),
-            id: template.has_id.then_some(id),
+            id: template.shape.has_id.then_some(id),
             address: step.address(),
             taken: step.is_taken(),
             code,

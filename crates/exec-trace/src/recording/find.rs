@@ -78,6 +78,7 @@ impl Search {
         match self.what {
             What::Visit => self.is_at(template),
             What::Register(register) => template
+                .shape
                 .effects
                 .iter()
                 .any(|effect| self.is_write(register, effect)),
@@ -120,7 +121,7 @@ impl Search {
         at.groups_of(&meant, |place| match self.what {
             What::Visit => found.push(at.row.first + u64::from(place.before)),
             What::Register(register) => {
-                for effect in &at.template(place).effects {
+                for effect in &at.template(place).shape.effects {
                     if self.is_write(register, effect) {
                         let slot = u64::from(at.block.slot(effect, place.before));
                         found.extend((at.row.first + slot).checked_sub(1));
@@ -402,7 +403,7 @@ fn doing_at(
     let column = store.column(at, Class::Text)?;
     let mut first: Option<u64> = None;
     for place in at.places() {
-        for effect in &at.template(*place).effects {
+        for effect in &at.template(*place).shape.effects {
             let Some(time) = effect.time.filter(|_| has_other(effect)) else {
                 continue;
             };

@@ -111,7 +111,7 @@ fn register_at(
     let meant: Vec<bool> = at
         .block
         .templates()
-        .map(|(_, template)| template.effects.iter().any(is_meant))
+        .map(|(_, template)| template.shape.effects.iter().any(is_meant))
         .collect();
     if !meant.contains(&true) {
         return Ok(value);

@@ -58,7 +58,7 @@ impl Writes {
         };
         for (local, template) in at.block.templates() {
             let start = writes.list.len() as u32;
-            for (number, effect) in (0..).zip(&template.effects) {
+            for (number, effect) in (0..).zip(&template.shape.effects) {
                 let EffectKind::Register { register, part } = effect.kind else {
                     continue;
                 };
@@ -110,7 +110,7 @@ impl Writes {
             let writes = self.templates[usize::from(place.local)].clone();
             let rest = writes.start + self.in_group..writes.end;
             for write in &self.list[rest.start as usize..rest.end as usize] {
-                let effect = &at.template(*place).effects[write.effect as usize];
+                let effect = &at.template(*place).shape.effects[write.effect as usize];
                 if at.block.slot(effect, place.before) > slot {
                     return;
                 }
@@ -140,7 +140,7 @@ impl Write {
             register.write_number(column.number(start + place.occurrence), digits);
             return;
         }
-        let effect: &Effect = &at.template(place).effects[self.effect as usize];
+        let effect: &Effect = &at.template(place).shape.effects[self.effect as usize];
         let value = at.block.value(column, place, &effect.value);
         match effect.kind {
             EffectKind::Register {
