@@ -61,6 +61,19 @@ impl Group {
         }
     }
 
+    /// Whether it is of a shape: then its key is that of the shape's groups.
+    pub(crate) fn is_of_shape(&self, shape: &Shape) -> bool {
+        let time = self.time.unwrap_or(Time::ZERO);
+        shape.has_id == self.id.is_some()
+            && shape.scale == time.scale
+            && shape.decimals == time.decimals
+            && shape.lines == self.lines
+            && shape.apart == self.apart
+            && shape.unparsed == self.unparsed
+            && *shape.variables == *self.variables
+            && *shape.effects == *self.effects
+    }
+
     /// The shape of all groups with this key.
     pub(crate) fn shape(&self) -> Shape {
         let time = self.time.unwrap_or(Time::ZERO);

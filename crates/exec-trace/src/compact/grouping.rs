@@ -1,5 +1,7 @@
 //! From records to groups: lines are taken in one by one, and their numbers found.
 
+use std::ops::Range;
+
 use super::bytes::put_slice;
 use super::effect::{Effect, EffectKind, Offset, OtherTime};
 use super::group::{Group, Groups};
@@ -40,6 +42,33 @@ pub(super) struct Current {
     pub(super) other_time: Option<(Time, u16, OtherTime)>,
 }
 
+/// Where the text has a time.
+#[derive(Default)]
+struct FoundTime {
+    time: Option<Time>,
+    /// In the whole text.
+    text: Range<usize>,
+    /// How far it is from the start of its line.
+    column: usize,
+}
+
+impl FoundTime {
+    /// Where a line has the time that was found last, if it is in the same column. Several lines in a row have the same time, and to
+    /// compare text takes less time than to read a number.
+    #[inline]
+    fn again(&self, text: &[u8], content: &[u8], time: Time) -> Option<Range<usize>> {
+        let known = &text[self.text.clone()];
+        let end = self.column + known.len();
+        let is_there = self.time == Some(time)
+            && content.get(self.column..end) == Some(known)
+            && !content.get(end).is_some_and(u8::is_ascii_digit)
+            && !content[..self.column]
+                .last()
+                .is_some_and(u8::is_ascii_alphanumeric);
+        is_there.then_some(self.column..end)
+    }
+}
+
 /// Gathers records into groups.
 pub(crate) struct Grouping<'t, G> {
     pub(super) text: &'t [u8],
@@ -57,6 +86,8 @@ pub(crate) struct Grouping<'t, G> {
     /// The cpus of the latest instructions, by their number modulo the window's size.
     pub(super) cpus: [u32; WINDOW],
     pub(super) last_time: Time,
+    /// Where the time that was found last is.
+    found_time: FoundTime,
     pub(super) first_cpu: u32,
     /// Whether hex letters are upper-case, known from the latest that was seen.
     pub(super) is_upper: bool,
@@ -86,6 +117,7 @@ impl<'t, G: Groups> Grouping<'t, G> {
             before: 0,
             cpus: [first_cpu; WINDOW],
             last_time: Time::ZERO,
+            found_time: FoundTime::default(),
             first_cpu,
             is_upper: false,
             digit_rows: Vec::new(),
@@ -278,12 +310,25 @@ impl<'t, G: Groups> Grouping<'t, G> {
             return other.map(|(_, other)| other);
         }
         let content = &self.text[line.start..line.end];
-        let start = match self.format.is_perf() {
-            true => perf::time_start(content),
-            false => 0,
-        };
-        let Some(found) = token::time(content, start, time) else {
-            return other.map(|(_, other)| other);
+        let found = match self.found_time.again(self.text, content, time) {
+            Some(found) => found,
+            None => {
+                let is_perf = self.format.is_perf();
+                let column = if is_perf {
+                    perf::time_start(content)
+                } else {
+                    0
+                };
+                let Some(found) = token::time(content, column, time) else {
+                    return other.map(|(_, other)| other);
+                };
+                self.found_time = FoundTime {
+                    time: Some(time),
+                    text: line.start + found.start..line.start + found.end,
+                    column: found.start,
+                };
+                found
+            }
         };
         line.at = found.end;
         let (mark, variable) = match other {

@@ -25,7 +25,12 @@ struct Row {
     hash: u64,
     /// Whether its instruction writes memory.
     stores: Stores,
+    /// The template that came after it the last time; [`NONE`] before that is known.
+    next: u32,
 }
+
+/// No template.
+const NONE: u32 = u32::MAX;
 
 /// Templates, numbered from 0.
 #[derive(Default)]
@@ -38,12 +43,38 @@ pub(crate) struct Templates {
     rows: Vec<Row>,
     /// The numbers of all.
     numbers: HashTable<u32>,
+    /// The latest that was asked for.
+    latest: Option<u32>,
 }
 
 impl Templates {
     /// The number of a group's template. `stores` is asked of a new one: whether its instruction writes memory.
     #[inline]
     pub(crate) fn number(&mut self, group: &Group, stores: impl FnOnce() -> Stores) -> u32 {
+        // A program does mostly what it did before: to compare a group with one template takes less time than to look it up.
+        let latest = self.latest;
+        let expected = latest.map_or(NONE, |latest| self.rows[latest as usize].next);
+        if expected != NONE && self.is_of(group, expected) {
+            self.latest = Some(expected);
+            return expected;
+        }
+        let number = self.look_up(group, stores);
+        if let Some(latest) = latest {
+            self.rows[latest as usize].next = number;
+        }
+        self.latest = Some(number);
+        number
+    }
+
+    /// Whether a group is of a template.
+    fn is_of(&self, group: &Group, number: u32) -> bool {
+        let row = &self.rows[number as usize];
+        row.instruction == group.instruction
+            && *skeleton(&self.rows, &self.skeletons, number) == group.skeleton
+            && group.is_of_shape(&self.shapes[row.shape as usize])
+    }
+
+    fn look_up(&mut self, group: &Group, stores: impl FnOnce() -> Stores) -> u32 {
         let shape = self.shape(group);
         let mut mixer = Mixer::default();
         mixer.write(&group.skeleton);
@@ -56,11 +87,10 @@ impl Templates {
         let (rows, skeletons) = (&self.rows, &self.skeletons);
         let is_this = |number: &u32| {
             let row = &rows[*number as usize];
-            let start = number.checked_sub(1).map_or(0, |at| rows[at as usize].end);
             row.hash == hash
                 && row.shape == shape
                 && row.instruction == group.instruction
-                && skeletons[start as usize..row.end as usize] == group.skeleton
+                && *skeleton(rows, skeletons, *number) == group.skeleton
         };
         let new = rows.len() as u32;
         match (self.numbers).entry(hash, is_this, |number| rows[*number as usize].hash) {
@@ -74,6 +104,7 @@ impl Templates {
             end: self.skeletons.len() as u32,
             hash,
             stores: stores(),
+            next: NONE,
         });
         new
     }
@@ -120,6 +151,7 @@ impl Templates {
         self.skeletons.clear();
         self.rows.clear();
         self.numbers.clear();
+        self.latest = None;
     }
 
     /// The skeletons, one after the other.
@@ -139,6 +171,12 @@ impl Templates {
             (row.instruction.as_ref(), shape, length)
         })
     }
+}
+
+/// The skeleton of a template.
+fn skeleton<'a>(rows: &[Row], skeletons: &'a [u8], number: u32) -> &'a [u8] {
+    let start = number.checked_sub(1).map_or(0, |at| rows[at as usize].end);
+    &skeletons[start as usize..rows[number as usize].end as usize]
 }
 
 #[cfg(test)]

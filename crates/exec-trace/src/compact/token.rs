@@ -169,7 +169,8 @@ pub(crate) fn hex_runs_of(
     })
 }
 
-/// A number of so many digits, or one without zeros before it; whether it is of the second kind.
+/// A number of so many digits, or one without zeros before it; whether it is of the second kind. With no digits, only the second kind
+/// is meant.
 pub(crate) fn number(
     line: &[u8],
     from: usize,
@@ -179,7 +180,11 @@ pub(crate) fn number(
     let mut short = None;
     // It is written with all its digits, or with those that are needed.
     let needed = (64 - value.leading_zeros()).div_ceil(4).max(1);
-    for run in hex_runs_of(line, from, needed.min(digits) as usize) {
+    let least = match digits {
+        0 => needed,
+        _ => needed.min(digits),
+    };
+    for run in hex_runs_of(line, from, least as usize) {
         let text = &line[run.clone()];
         if number_of(text) != Some(value) {
             continue;

@@ -5,8 +5,9 @@ use std::io::{self, Read};
 use crate::record::{Access, Instruction, Line, Owner, RegisterWrite};
 use crate::text::{Format, Sink, read};
 
-/// How much text a segment has.
-pub(crate) const CHUNK: usize = 16 << 20;
+/// How much text a segment has. What is made of a chunk, its tables and its text, should fit in a processor's cache; in a larger one
+/// fewer templates would be repeated.
+pub(crate) const CHUNK: usize = 4 << 20;
 /// How much text is looked at for a good place.
 const WINDOW: usize = 128 << 10;
 /// How much text before a chunk goes along, for what its first lines depend on.

@@ -25,7 +25,7 @@
 //!
 //! # Memory that making it takes
 //!
-//! Text is read in chunks of 16 MiB ([`cut`]), of which two more are there than processors, and the room of one that was read;
+//! Text is read in chunks of 4 MiB ([`cut`]), of which two more are there than processors, and the room of one that was read;
 //! encoded segments are
 //! written as they come. Runs are read back in buffers of 64 MiB in all. What grows with the trace are the tables: 80
 //! bytes for 4096 instructions, 24 for 128 accesses.
