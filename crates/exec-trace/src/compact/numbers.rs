@@ -19,7 +19,10 @@ impl<G: Groups> Grouping<'_, G> {
         let line = self.line.as_mut().filter(|line| line.apart.is_none());
         if let Some(line) = line {
             let content = &self.text[line.start..line.end];
-            if token::value(content, line.at, value, &mut self.digit_rows) {
+            // The known ones of Nios II are in the middle of the line, and have no zeros before them.
+            let is_nios2 = matches!(self.format, Format::Nios2V2 | Format::Nios2V3);
+            let is_short = is_nios2 && value.known().is_some();
+            if !is_short && token::value(content, line.at, value, &mut self.digit_rows) {
                 let mut pieces = Vec::new();
                 let single = self.digit_rows.len() == 1 && self.digit_rows[0].1;
                 let mut template = None;

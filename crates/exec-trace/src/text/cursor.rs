@@ -210,18 +210,16 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
-    /// A hex number of one digit with this byte after it; nothing is taken where there is none.
+    /// A hex number of at most 16 digits with this byte right after it, and the byte; nothing is taken where that is not there.
     #[inline]
-    pub(super) fn digit_before(&mut self, next: u8) -> Option<Value<'a>> {
-        let [byte, after, ..] = self.rest() else {
-            return None;
-        };
-        let digit = hex::digit(*byte);
-        if digit > 15 || *after != next {
+    pub(super) fn value_before(&mut self, next: u8) -> Option<Value<'a>> {
+        let mut ahead = *self;
+        let digits = ahead.hex()?;
+        if !ahead.take(next) {
             return None;
         }
-        self.at += 1;
-        Some(Value::small(digit.into(), 1, byte & 0x60 == 0x40))
+        *self = ahead;
+        Some(Value::small(digits.value, digits.count, digits.upper))
     }
 
     /// An error about the token here.

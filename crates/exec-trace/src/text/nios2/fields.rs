@@ -79,21 +79,13 @@ impl<'a> Fields<'a> {
             exception: place.exception,
         };
         loop {
-            cursor.blanks();
-            let at = cursor.position();
-            let is_end = |byte| byte == b',' || is_blank(byte);
-            // Nearly all are known, and short.
-            let mut plain = *cursor;
-            let value = match plain.digit_before(b',').or_else(|| plain.plain_value()) {
-                Some(value) if plain.peek().is_none_or(is_end) => {
-                    *cursor = plain;
-                    value
-                }
-                _ => {
-                    let field = cursor.word_until(is_end);
-                    Value::parse(field, Notation::Verilog).ok_or_else(|| {
-                        cursor.expected_at(at, "a field in hex, x or z for unknown digits")
-                    })?
+            // Nearly all are known, and have a comma right after them.
+            let (value, has_comma) = match cursor.value_before(b',') {
+                Some(value) => (value, true),
+                None => {
+                    let value = Self::field(cursor)?;
+                    cursor.blanks();
+                    (value, cursor.take(b','))
                 }
             };
             let Some(slot) = fields.fields.get_mut(fields.count) else {
@@ -101,12 +93,8 @@ impl<'a> Fields<'a> {
             };
             *slot = value;
             fields.count += 1;
-            cursor.blanks();
-            if !cursor.take(b',') {
-                break;
-            }
             // Some versions end the line with a comma.
-            if cursor.is_at_end() {
+            if !has_comma || cursor.is_at_end() {
                 break;
             }
         }
@@ -117,6 +105,23 @@ impl<'a> Fields<'a> {
             return Err(cursor.expected_at(start, place.expected));
         }
         Ok(fields)
+    }
+
+    /// A field down to a comma or a blank, which may have blanks before it.
+    fn field(cursor: &mut Cursor<'a>) -> Result<Value<'a>, LineError> {
+        cursor.blanks();
+        let at = cursor.position();
+        let is_end = |byte| byte == b',' || is_blank(byte);
+        let mut plain = *cursor;
+        if let Some(value) = plain.plain_value()
+            && plain.peek().is_none_or(is_end)
+        {
+            *cursor = plain;
+            return Ok(value);
+        }
+        let field = cursor.word_until(is_end);
+        Value::parse(field, Notation::Verilog)
+            .ok_or_else(|| cursor.expected_at(at, "a field in hex, x or z for unknown digits"))
     }
 
     pub(super) fn value(&self, place: usize) -> Value<'a> {
