@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_arch::{Architecture, Machine};
-use tracewire_model::{Action, Address, RegisterMask, VariableNumber};
+use tracewire_model::{Action, RegisterMask, VariableNumber};
 
 use crate::code::finish;
 use crate::collect::{Collected, Collection};
@@ -20,7 +20,7 @@ use crate::node::{Node, NodeKind};
 use crate::redaction::{self, Frame, is_redacted};
 use crate::register_names::program_counter;
 use crate::resolve::{Resolver, Result, StateVariables, resolve};
-use crate::stack::{StackItem, StackWalk, item_name};
+use crate::stack::{StackEnd, StackItem, StackWalk, item_name};
 use crate::walk::TypeWalks;
 use crate::{ExpressionError, ExpressionErrorKind};
 use tracewire_debuginfo::{Scope, Symbols, VariableLocation, plain_name};
@@ -203,8 +203,7 @@ pub struct ActionList<'a> {
     memory: Vec<(u64, u64)>,
     programs: Vec<Vec<u8>>,
     static_data: bool,
-    /// Where the main thread's stack ends.
-    stack_top: Option<Address>,
+    stack_end: StackEnd,
     walks: TypeWalks<'a>,
     /// The redacted data in the call frame of the place.
     frame: Frame,
@@ -263,15 +262,15 @@ impl<'a> ActionList<'a> {
             memory: Vec::new(),
             programs: Vec::new(),
             static_data: false,
-            stack_top: None,
+            stack_end: StackEnd::default(),
             walks: TypeWalks::new(symbols),
         }
     }
 
-    /// Where the main thread's stack ends, over which `$stack` does not read.
+    /// What says where the stack ends, over which `$stack` does not read.
     #[must_use]
-    pub const fn with_stack_top(mut self, top: Option<Address>) -> Self {
-        self.stack_top = top;
+    pub const fn with_stack_end(mut self, stack_end: StackEnd) -> Self {
+        self.stack_end = stack_end;
         self
     }
 
@@ -391,7 +390,7 @@ impl<'a> ActionList<'a> {
                 unsupported(message.to_owned())
             })?;
         }
-        let length = stack.length(architecture, self.stack_top);
+        let length = stack.length(architecture, self.stack_end);
         if self.frame.is_empty() {
             let mut program = length;
             program.op(Opcode::Trace);
@@ -432,7 +431,7 @@ impl<'a> ActionList<'a> {
         stack: StackItem,
     ) -> Option<Result<(Collected, Option<Warning>)>> {
         let architecture = self.architecture();
-        let program = stack.frame_pointers(architecture, self.stack_top)?;
+        let program = stack.frame_pointers(architecture, self.stack_end)?;
         if !self.frame.is_empty() {
             let collected = Collected {
                 registers: self.frame.plain_registers(architecture),

@@ -78,7 +78,7 @@ pub use gdb::{gdb_can_collect, gdb_can_read};
 pub use items::split_items;
 pub use marker_argument::{MarkerArgument, marker_arguments};
 pub use operand::{CompiledOperand, compile_operand};
-pub use stack::{StackItem, StackWalk};
+pub use stack::{StackEnd, StackItem, StackWalk};
 pub use value::{
     Backtrace, BacktraceEnd, CallFrame, Datum, NamedValue, NoState, Place, PreparedExpression,
     PreparedItem, PrintOptions, Shape, State, Unwinder, Value, evaluate, expand, print_float,

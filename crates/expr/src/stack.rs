@@ -42,6 +42,22 @@ impl StackWalk {
     }
 }
 
+/// What says where a stack ends, over which nothing is collected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StackEnd {
+    /// The stack of the main thread ends here, if that is known. Those of other threads end, with most C libraries, at the thread's
+    /// control block.
+    Program(Option<Address>),
+    /// Nothing: what cannot be read there is missing. A recording may not have the register that names the control block.
+    Unknown,
+}
+
+impl Default for StackEnd {
+    fn default() -> Self {
+        Self::Program(None)
+    }
+}
+
 /// The item `$stack`, `$stack(N)`, `$stack_fp` or `$stack_fp(N)` of a `collect` line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StackItem {
@@ -94,15 +110,13 @@ impl StackItem {
             .collect()
     }
 
-    /// The program that leaves the start of the piece of the stack and its length. `top` is the end of the main thread's stack,
-    /// if it is known. The stacks of the other threads end, with most C libraries, at the thread's control block. So a collection
-    /// does not run over the end of a stack.
-    pub(crate) fn length(self, architecture: Architecture, top: Option<Address>) -> Builder {
+    /// The program that leaves the start of the piece of the stack and its length, which is not over the end of the stack.
+    pub(crate) fn length(self, architecture: Architecture, stack_end: StackEnd) -> Builder {
         let mut builder = Builder::new();
         let machine = Machine::with_linux(architecture);
         builder.reg(machine.stack_pointer().0);
         let bytes = self.wanted() * BYTES_A_FRAME;
-        room(&mut builder, architecture, top, bytes);
+        room(&mut builder, architecture, stack_end, bytes);
         builder
     }
 
@@ -112,7 +126,7 @@ impl StackItem {
     pub(crate) fn frame_pointers(
         self,
         architecture: Architecture,
-        top: Option<Address>,
+        stack_end: StackEnd,
     ) -> Option<Builder> {
         if architecture != Architecture::X86_64 {
             return None;
@@ -125,7 +139,7 @@ impl StackItem {
         builder.reg(stack_pointer).trace_quick(LINK).op(Opcode::Pop);
         // On the stack: the end of the program's stack, and the frame pointer. There is no loop, because the steps of one are counted.
         builder.reg(stack_pointer);
-        room(&mut builder, architecture, top, FARTHEST);
+        room(&mut builder, architecture, stack_end, FARTHEST);
         builder.op(Opcode::Add).reg(frame_pointer);
         builder.op(Opcode::Dup).reg(stack_pointer);
         builder.op(Opcode::LessUnsigned);
@@ -160,16 +174,17 @@ pub fn item_name(item: &str) -> Option<&'static str> {
 const X86_64_FRAME_POINTER: u16 = 6;
 
 /// Leaves how many bytes of the stack there are from the stack pointer on, `most` at most.
-fn room(builder: &mut Builder, architecture: Architecture, top: Option<Address>, most: u32) {
+fn room(builder: &mut Builder, architecture: Architecture, stack_end: StackEnd, most: u32) {
     let machine = Machine::with_linux(architecture);
     let stack_pointer = machine.stack_pointer().0;
     let most = i64::from(most);
     let known = builder.label();
-    if let Some(top) = top {
+    if let StackEnd::Program(Some(top)) = stack_end {
         builder.constant(top.0.cast_signed()).reg(stack_pointer);
         shorter(builder, most, known);
     }
     if architecture == Architecture::X86_64
+        && stack_end != StackEnd::Unknown
         && let Some(thread) = machine.thread_pointer()
     {
         builder.reg(thread.0).reg(stack_pointer);

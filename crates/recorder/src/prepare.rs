@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
+use tracewire_expr::StackEnd;
 use tracewire_model::{ByteOrder, StatusFields, TracepointDefinition};
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError, ScriptTracepoint};
 use tracewire_target_linux::{Event, Process};
@@ -262,7 +263,7 @@ fn look(
         modules.symbols_mut().set_redactions(redactions);
         let warnings = modules.update(&loaded, 0).warnings;
         let mut resolver = Resolver::new(script)
-            .with_stack_top(stack_top)
+            .with_stack_end(StackEnd::Program(stack_top))
             .with_collect_limits(limits);
         let resolution = resolve(&mut resolver, modules.symbols(), &confirm);
         (modules, warnings, resolver, resolution)

@@ -12,7 +12,7 @@ use tracewire_debuginfo::{
 };
 use tracewire_expr::{
     ActionList, CollectLimits, CollectOptions, ExpressionError, ExpressionErrorKind, FixedObject,
-    check_redaction, compile_condition, gdb_can_collect, gdb_can_read, marker_arguments,
+    StackEnd, check_redaction, compile_condition, gdb_can_collect, gdb_can_read, marker_arguments,
 };
 use tracewire_model::{
     Action, Address, OLD_VALUE, RegisterMask, RegisterNumber, SourceStrings, SpanRole,
@@ -43,7 +43,7 @@ pub struct Resolver {
     given: BTreeSet<(TracepointNumber, Address)>,
     /// Locations at which the tracepoint's expressions do not compile, though they do at others.
     left_out: HashSet<(TracepointNumber, Address)>,
-    stack_top: Option<Address>,
+    stack_end: StackEnd,
     collect_limits: CollectLimits,
     /// Whether a pattern may have any number of places.
     is_unlimited: bool,
@@ -184,16 +184,16 @@ impl Resolver {
             variables,
             given: BTreeSet::new(),
             left_out: HashSet::new(),
-            stack_top: None,
+            stack_end: StackEnd::default(),
             collect_limits: CollectLimits::default(),
             is_unlimited: false,
         }
     }
 
-    /// Where the stack of the program's main thread ends: `$stack` does not read over it.
+    /// What says where a stack ends: `$stack` does not read over it.
     #[must_use]
-    pub const fn with_stack_top(mut self, top: Option<Address>) -> Self {
-        self.stack_top = top;
+    pub const fn with_stack_end(mut self, stack_end: StackEnd) -> Self {
+        self.stack_end = stack_end;
         self
     }
 
@@ -348,7 +348,7 @@ impl Resolver {
                     span: span.as_ref(),
                     watched: watched.as_ref(),
                     everywhere,
-                    stack_top: self.stack_top,
+                    stack_end: self.stack_end,
                     collect_limits: self.collect_limits,
                     withholds_registers: false,
                     warnings: Vec::new(),
@@ -547,7 +547,7 @@ struct Compiler<'a> {
     watched: Option<&'a FixedObject>,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Scope],
-    stack_top: Option<Address>,
+    stack_end: StackEnd,
     collect_limits: CollectLimits,
     /// Whether registers that are not requested are left out.
     withholds_registers: bool,
@@ -828,7 +828,7 @@ impl Compiler<'_> {
         let variables = self.variables;
         let numbers = |name: &str| number(variables, name);
         let list = ActionList::new(self.symbols, self.scope, &numbers);
-        let mut list = list.with_stack_top(self.stack_top);
+        let mut list = list.with_stack_end(self.stack_end);
         for line in lines {
             match &line.kind {
                 ScriptActionKind::Collect {

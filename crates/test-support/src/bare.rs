@@ -122,10 +122,25 @@ impl BareMachine {
     #[must_use]
     #[track_caller]
     pub fn build(&self, directory: &Path) -> PathBuf {
+        self.build_of(directory, &[("program", PROGRAM)], &[])
+    }
+
+    /// Builds a program of C sources, which have names and texts. One of them has `run` and the array `stack` of 4096 bytes. The
+    /// objects stay in the directory.
+    ///
+    /// # Panics
+    /// When it cannot be built.
+    #[must_use]
+    #[track_caller]
+    pub fn build_of(
+        &self,
+        directory: &Path,
+        sources: &[(&str, &str)],
+        options: &[&str],
+    ) -> PathBuf {
         let write = |name: &str, text: &str| {
             std::fs::write(directory.join(name), text).expect("the directory can be written");
         };
-        write("program.c", PROGRAM);
         write("start.S", self.start);
         write(
             "program.ld",
@@ -146,21 +161,20 @@ impl BareMachine {
             assert!(output.status.success(), "{program} {arguments:?}: {errors}");
         };
         // GDB extends the addresses of MIPS with their sign in all forms of DWARF 4.
-        let free = [
-            "-ffreestanding",
-            "-fno-pic",
-            "-gdwarf-4",
-            "-O0",
-            "-c",
-            "program.c",
-        ];
-        run("clang", &[self.target, &free].concat());
+        let free = ["-ffreestanding", "-fno-pic", "-gdwarf-4", "-O0"];
+        let mut objects = Vec::new();
+        for (name, text) in sources {
+            let file = format!("{name}.c");
+            write(&file, text);
+            let of_it = ["-c", &file];
+            run("clang", &[self.target, &free, options, &of_it].concat());
+            objects.push(format!("{name}.o"));
+        }
         run("clang", &[self.target, &["-c", "start.S"]].concat());
         let elf = format!("{}.elf", self.name);
-        run(
-            "ld.lld",
-            &["-T", "program.ld", "-o", &elf, "program.o", "start.o"],
-        );
+        let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+        let linked = ["-T", "program.ld", "-o", &elf, "start.o"];
+        run("ld.lld", &[&linked, &objects[..]].concat());
         directory.join(elf)
     }
 

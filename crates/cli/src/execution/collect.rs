@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::tell_as_gdb_takes;
+use tracewire_expr::StackEnd;
 use tracewire_model::{
     Address, AggregateKey, AggregateTable, Status, StatusFields, StopReason, Tracepoint,
 };
@@ -130,7 +131,7 @@ struct Resolved {
 
 impl Resolved {
     fn new(script: &Script, symbols: &Symbols, verbose: bool) -> anyhow::Result<Self> {
-        let mut resolver = Resolver::new(script.clone());
+        let mut resolver = Resolver::new(script.clone()).with_stack_end(StackEnd::Unknown);
         let resolution = resolver.resolve(symbols);
         // No library comes later in a recording.
         let pending = resolution.pending.iter().map(Pending::as_error);

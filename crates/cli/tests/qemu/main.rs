@@ -1,5 +1,6 @@
 //! `tracewire qemu`: the plugin's records, compared with QEMU's own stub and log.
 
+mod collected;
 mod debugger;
 mod log;
 mod stub;
