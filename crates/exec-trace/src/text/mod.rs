@@ -153,11 +153,11 @@ macro_rules! with_dialect {
                 $do
             }
             Format::PerfInstructions => {
-                let $dialect = &perf::Perf(perf::Form::Instructions);
+                let $dialect = &perf::Perf::new(perf::Form::Instructions);
                 $do
             }
             Format::PerfBranches => {
-                let $dialect = &perf::Perf(perf::Form::Branches);
+                let $dialect = &perf::Perf::new(perf::Form::Branches);
                 $do
             }
             Format::ControlFlow => {
@@ -165,7 +165,7 @@ macro_rules! with_dialect {
                 $do
             }
             Format::PerfSamples => {
-                let $dialect = &perf::Perf(perf::Form::Samples);
+                let $dialect = &perf::Perf::new(perf::Form::Samples);
                 $do
             }
         }

@@ -21,7 +21,9 @@
 mod sample;
 mod transcribe;
 
-use self::sample::{LONGEST_CODE, Place, Sample};
+use std::cell::RefCell;
+
+use self::sample::{Head, LONGEST_CODE, Place, Sample};
 use super::riscv;
 use super::stamp::Stamp;
 use super::{Dialect, Format, LineError, LineState};
@@ -63,8 +65,11 @@ impl Form {
 }
 
 /// The reader.
-#[derive(Clone, Copy)]
-pub(super) struct Perf(pub(super) Form);
+pub(super) struct Perf {
+    form: Form,
+    /// The front of the latest line that has an event. It is here and not in the state of a line, which other formats copy.
+    head: RefCell<Head>,
+}
 
 /// Whether a line is a sample with an address.
 pub(super) fn is_sample(line: &[u8]) -> bool {
@@ -122,9 +127,16 @@ impl Rows {
 }
 
 impl Perf {
+    pub(super) const fn new(form: Form) -> Self {
+        Self {
+            form,
+            head: RefCell::new(Head::NONE),
+        }
+    }
+
     /// The records of a sample: where a line has several instructions, its own.
     fn emit<'a>(
-        self,
+        &self,
         state: &LineState,
         sample: &Sample<'a>,
         place: &Place<'a>,
@@ -135,7 +147,7 @@ impl Perf {
             cpu: Some(sample.thread),
         };
         let is_branch = sample.is_branch(place);
-        if self.0 == Form::Instructions && (is_branch || !sample.is_instruction(place)) {
+        if self.form == Form::Instructions && (is_branch || !sample.is_instruction(place)) {
             // The branches of such a text are among its instructions.
             let kind = match place.is_gap() {
                 true => EventKind::Exception,
@@ -178,7 +190,7 @@ impl Dialect for Perf {
             emit(state, &Stamp::at(state.time).event(kind, text));
             return Ok(());
         }
-        let sample = Sample::read(line)?;
+        let sample = Sample::read_after(line, &mut self.head.borrow_mut())?;
         state.time = sample.time;
         let Some(place) = sample.place() else {
             let stamp = Stamp {

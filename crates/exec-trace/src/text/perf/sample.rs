@@ -30,7 +30,52 @@ pub(super) struct Sample<'a> {
     /// The event without its colon; empty where there is none.
     event: &'a [u8],
     rest: &'a [u8],
+    /// What follows the time.
     text: &'a [u8],
+}
+
+/// How long the front of a line is that is remembered, at most.
+const LONGEST_HEAD: usize = 96;
+
+/// The front of a line, down to its event, and what it says. In a transcript many lines in a row have the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    text: [u8; LONGEST_HEAD],
+    length: usize,
+    time: Time,
+    thread: CpuNumber,
+    period: Option<u64>,
+    /// Where the colon after the time is, and where the event begins.
+    colon: usize,
+    event: usize,
+}
+
+impl Head {
+    /// Of no line.
+    pub(super) const NONE: Self = Self {
+        text: [0; LONGEST_HEAD],
+        length: 0,
+        time: Time::ZERO,
+        thread: CpuNumber(0),
+        period: None,
+        colon: 0,
+        event: 0,
+    };
+
+    /// What a line that begins so says.
+    fn sample<'a>(&self, line: &'a [u8]) -> Option<Sample<'a>> {
+        let rest = line.strip_prefix(self.text.get(..self.length)?)?;
+        // The event may go on.
+        let is_whole = self.length > 0 && rest.first().is_none_or(|byte| is_blank(*byte));
+        is_whole.then(|| Sample {
+            time: self.time,
+            thread: self.thread,
+            period: self.period,
+            event: &line[self.event..self.length - 1],
+            rest,
+            text: &line[self.colon + 1..],
+        })
+    }
 }
 
 /// Where a sample was.
@@ -62,30 +107,45 @@ fn words(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
+/// A decimal number of at most 19 digits, which always fits.
 fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 19 {
-        return None;
+    let mut value = 0u64;
+    let mut is_number = (1..=19).contains(&digits.len());
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        is_number &= digit <= 9;
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
     }
-    digits.iter().try_fold(0u64, |value, digit| {
-        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
-        value.checked_mul(10)?.checked_add(digit)
-    })
+    is_number.then_some(value)
 }
 
-/// A time in seconds, with six or nine decimals.
-fn time(word: &[u8]) -> Option<Time> {
-    let point = memchr(b'.', word)?;
-    let (whole, fraction) = (decimal(&word[..point])?, &word[point + 1..]);
-    let (unit, decimals) = match fraction.len() {
-        6 => (1_000_000, 6),
-        9 => (1_000_000_000, 9),
+/// A time in seconds, with six or nine decimals, that ends a text: where it begins, and the time.
+fn time_at_end(text: &[u8]) -> Option<(usize, Time)> {
+    let digits_before = |end: usize| {
+        let digits = text[..end].iter().rev();
+        digits.take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let decimals = digits_before(text.len());
+    let unit = match decimals {
+        6 => 1_000_000,
+        9 => 1_000_000_000,
         _ => return None,
     };
-    Some(Time {
-        ticks: whole.checked_mul(unit)?.checked_add(decimal(fraction)?)?,
-        decimals,
+    let point = (text.len() - decimals).checked_sub(1)?;
+    if text[point] != b'.' {
+        return None;
+    }
+    let start = point - digits_before(point);
+    if text[..start].last().is_some_and(|byte| !is_blank(*byte)) {
+        return None;
+    }
+    let (whole, fraction) = (decimal(&text[start..point])?, decimal(&text[point + 1..])?);
+    let time = Time {
+        ticks: whole.checked_mul(unit)?.checked_add(fraction)?,
+        decimals: decimals as u8,
         scale: Scale::None,
-    })
+    };
+    Some((start, time))
 }
 
 /// Where the time of a line begins; 0 where it has none.
@@ -98,10 +158,8 @@ fn find_time(line: &[u8]) -> Option<(usize, usize, Time)> {
     memchr::memchr_iter(b':', line)
         .filter(|colon| line.get(colon + 1).is_none_or(|next| is_blank(*next)))
         .find_map(|colon| {
-            let start = (line[..colon].iter())
-                .rposition(|byte| is_blank(*byte))
-                .map_or(0, |blank| blank + 1);
-            Some((start, colon, time(&line[start..colon])?))
+            let (start, time) = time_at_end(&line[..colon])?;
+            Some((start, colon, time))
         })
 }
 
@@ -130,6 +188,30 @@ fn thread(word: &[u8]) -> Option<u32> {
 }
 
 impl<'a> Sample<'a> {
+    /// Reads a line that may begin as the one before, and remembers how it begins.
+    pub(super) fn read_after(line: &'a [u8], head: &mut Head) -> Result<Self, LineError> {
+        if let Some(sample) = head.sample(line) {
+            return Ok(sample);
+        }
+        let sample = Self::read(line)?;
+        let length = sample.head(line).len();
+        if !sample.event.is_empty()
+            && let Some(text) = head.text.get_mut(..length)
+        {
+            text.copy_from_slice(&line[..length]);
+            *head = Head {
+                text: head.text,
+                length,
+                time: sample.time,
+                thread: sample.thread,
+                period: sample.period,
+                colon: line.len() - sample.text.len() - 1,
+                event: length - 1 - sample.event.len(),
+            };
+        }
+        Ok(sample)
+    }
+
     pub(super) fn read(line: &'a [u8]) -> Result<Self, LineError> {
         const TIME: &str = "the thread, and the time in seconds, such as 12.345678:";
         let (start, colon, time) = find_time(line).ok_or_else(|| LineError::at(line, 0, TIME))?;
@@ -178,13 +260,13 @@ impl<'a> Sample<'a> {
             period,
             event,
             rest: text.get(end..).unwrap_or_default(),
-            text: text.trim_ascii(),
+            text,
         })
     }
 
     /// What follows the time.
     pub(super) const fn text(&self) -> &'a [u8] {
-        self.text
+        self.text.trim_ascii()
     }
 
     /// The front of its line, up to the event and a blank.
@@ -432,4 +514,49 @@ pub fn symbols(text: &[u8]) -> impl Iterator<Item = Symbol<'_>> {
             file,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a line says, however it was read.
+    fn told<'a>(line: &'a [u8], sample: &Sample<'a>) -> impl PartialEq + std::fmt::Debug + use<'a> {
+        let Sample {
+            time,
+            thread,
+            period,
+            event,
+            rest,
+            text,
+        } = *sample;
+        (time, thread, period, event, rest, text, line)
+    }
+
+    #[test]
+    fn a_line_that_begins_as_the_one_before_says_the_same_as_alone() {
+        let long = format!("{} 7 [001] 9.000001: 5 cycles:u: 401009", "x".repeat(200));
+        let lines = [
+            "ls 7 [001] 9.000001: 100003 cycles:u:           401009 main+0x9 (/bin/ls)",
+            "ls 7 [001] 9.000001: 100003 cycles:u:           401020",
+            "ls 7 [001] 9.000001: 100003 cycles:u:",
+            "ls 7 [001] 9.000001: 100003 cycles:u:x          401020",
+            "ls 7 [001] 9.000001: 100003 cycles:u:k:          401020",
+            "ls 7 [001] 9.000001:           401020",
+            "ls 7 [001] 9.000002: branches:           401020 => 0",
+            "ls 7 [001] 9.000002: branches:",
+            "a: 7 8/0 [003] 9.000000002: branches: 1",
+            "a: 7 8/0 [003] 9.000000002: branches: 2",
+            &long,
+            &long,
+            "ls 7 [001] 9.000001: 100003 cycles:u:           401009",
+        ];
+        let mut head = Head::NONE;
+        for line in lines.iter().chain(&lines).map(|line| line.as_bytes()) {
+            let alone = Sample::read(line).ok().expect("a sample");
+            let after = Sample::read_after(line, &mut head).ok().expect("a sample");
+            assert_eq!(told(line, &after), told(line, &alone));
+        }
+        assert!(Sample::read_after(b"ls 9.0001: x", &mut head).is_err());
+    }
 }
