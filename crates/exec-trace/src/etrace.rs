@@ -25,8 +25,12 @@ use crate::text::control_flow;
 /// How many harts there may be.
 const MOST_HARTS: usize = 1 << 10;
 
-/// How many instructions one packet may stand for: a program that jumps to itself has no end.
+/// How many instructions one packet may stand for, at most.
 const MOST_OF_PACKET: u64 = 1 << 24;
+
+/// How many it may stand for, for each byte of the program. A packet has some 31 branches, and between two branches no instruction is
+/// executed again: what comes after it follows from the program alone. So what goes on for longer is a loop without a branch, which has no end.
+const MOST_OF_BYTE: u64 = 64;
 
 /// How many packets may be damaged, one after the other, before the rest is given up.
 const MOST_DAMAGED: u32 = 64;
@@ -225,6 +229,7 @@ pub fn transcribe(
         return Err(EtraceError::NoCode);
     }
     let parameters = options.parameters(is_64);
+    let size: u64 = program.pieces().map(|(_, bytes)| bytes.len() as u64).sum();
     let mut decoder = packet::builder()
         .with_params(&parameters)
         .with_hart_index_width(options.hart_width)
@@ -233,6 +238,7 @@ pub fn transcribe(
     let mut writer = Writer {
         out,
         program,
+        most_of_packet: size.saturating_mul(MOST_OF_BYTE).min(MOST_OF_PACKET),
         done: Transcribed::default(),
     };
     let mut harts: BTreeMap<u32, (HartTracer, &'static str)> = BTreeMap::new();
@@ -298,6 +304,8 @@ fn code(program: &Image, is_64: bool) -> Code {
 struct Writer<'a, W> {
     out: &'a mut W,
     program: &'a Image,
+    /// How many instructions a packet may stand for.
+    most_of_packet: u64,
     done: Transcribed,
 }
 
@@ -349,9 +357,10 @@ impl<W: Write> Writer<'_, W> {
                     };
                 }
             }
-            if self.done.instructions - before > MOST_OF_PACKET {
+            if self.done.instructions - before > self.most_of_packet {
                 return Ok(Some(format!(
-                    "it stands for more than {MOST_OF_PACKET} instructions"
+                    "it stands for more than {} instructions",
+                    self.most_of_packet
                 )));
             }
         }

@@ -251,3 +251,26 @@ fn damaged_packets_are_told() {
         assert!(tried.starts_with(error), "{tried}");
     }
 }
+
+#[test]
+fn a_loop_without_a_branch_ends() {
+    let steps = execute();
+    let packets = packets(&steps, None);
+    // A jump to the next instruction, and one back.
+    let jumps = [0x0040_006fu32, 0xffdf_f06f].map(u32::to_le_bytes);
+    let spinning = Image::new([ImagePiece {
+        address: Address(START),
+        bytes: jumps.concat().repeat(CODE.len() / 2),
+        is_writable: false,
+    }]);
+    let options: Options = "smi".parse().unwrap();
+    let mut text = Vec::new();
+    let done = transcribe(&packets.concat(), &spinning, true, &options, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let most = 64 * 4 * CODE.len() as u64;
+    assert!(text.contains(&format!("it stands for more than {most} instructions")));
+    assert!(
+        done.damaged > 0 && done.instructions <= (most + 1) * packets.len() as u64,
+        "{done:?}"
+    );
+}
