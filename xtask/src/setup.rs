@@ -80,6 +80,14 @@ pub const FOR_BENCH_HIT: &[Need] = &[
     need("gdbserver", "gdbserver"),
 ];
 
+/// The requirements of `bench lean`.
+pub const FOR_BENCH_LEAN: &[Need] = &[
+    need("cc", "gcc"),
+    need("redis-server", "redis-server"),
+    need("redis-benchmark", "redis-tools"),
+    need("bpftrace", "bpftrace"),
+];
+
 /// The requirements of `bench start`.
 pub const FOR_BENCH_START: &[Need] = &[
     need("gdb", "gdb"),

@@ -527,7 +527,7 @@ fn with_gdbserver(program: &Path, hits: u64, condition: Option<&str>, fast: bool
 }
 
 /// Runs the program, whose line on stdout says what a call took.
-fn nanoseconds_per_call(command: &mut Command) -> Result<f64> {
+pub(super) fn nanoseconds_per_call(command: &mut Command) -> Result<f64> {
     let output = command
         .output()
         .with_context(|| format!("cannot start {command:?}"))?;
@@ -536,7 +536,7 @@ fn nanoseconds_per_call(command: &mut Command) -> Result<f64> {
 }
 
 /// What the program says that a call took, in nanoseconds.
-fn cost_told(text: &str) -> Option<f64> {
+pub(super) fn cost_told(text: &str) -> Option<f64> {
     text.lines().find_map(|line| {
         let (_, cost) = line.split_once("nanoseconds per call: ")?;
         cost.trim().parse().ok()

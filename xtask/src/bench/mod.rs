@@ -9,6 +9,7 @@ mod executions;
 mod file;
 mod flow;
 mod hit;
+mod lean;
 mod proxy;
 mod qemu;
 mod readers;
@@ -35,6 +36,8 @@ pub enum Benchmark {
     Executions(executions::Arguments),
     /// The cost of a tracepoint's hit: Tracewire, gdbserver's trap and, where the kernel lets it, a uprobe
     Hit(hit::Arguments),
+    /// A string and two integers of each hit, all kept: as a trace file, as a lean recording, by bpftrace; redis' throughput with each
+    Lean(lean::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
     File(file::Arguments),
     /// Hits a second at QEMU's stub: the proxy's tracepoints, GDB's breakpoints with commands, and its dprintf; round trips a hit
@@ -58,6 +61,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Data(arguments) => data::run(arguments),
         Benchmark::Executions(arguments) => executions::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
+        Benchmark::Lean(arguments) => lean::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
         Benchmark::Proxy(arguments) => proxy::run(arguments),
         Benchmark::Qemu(arguments) => qemu::run(arguments),

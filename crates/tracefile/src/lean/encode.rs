@@ -4,12 +4,9 @@ use std::ops::Range;
 
 use super::column::{self, Earlier};
 use super::shape::{self, Item};
-use super::{LONGEST_COLUMNS, MAX_FRAME};
+use super::{LONGEST_COLUMNS, MAX_FRAME, MAX_FRAMES};
 use crate::register_set::RegisterSets;
 use crate::write::{WriteError, check_frame};
-
-/// A block ends with so many frames.
-const FRAMES: usize = 8192;
 
 /// A block ends with so many bytes of frames.
 const BYTES: usize = 1 << 20;
@@ -64,7 +61,7 @@ impl BlockEncoder {
     /// Whether it is time to write them.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.order.len() >= FRAMES || self.bytes >= BYTES
+        self.order.len() >= MAX_FRAMES || self.bytes >= BYTES
     }
 
     /// Adds a frame.

@@ -32,17 +32,18 @@ const BLOCK_HEADER: usize = 24;
 /// How many bytes of its header the checksum covers.
 const SUMMED: usize = 20;
 
-/// The most bytes that a block's content has, uncompressed. Those of a writer are far smaller, except for one very long frame.
-const MAX_CONTENT: usize = 1 << 28;
+/// The most bytes that a block's content and its frames have, uncompressed. Those of a writer are far smaller, except for one very
+/// long frame.
+const MAX_CONTENT: usize = 1 << 25;
 
 /// The most frames of a block.
-const MAX_FRAMES: usize = 1 << 16;
+const MAX_FRAMES: usize = 1 << 13;
 
 /// The most numbers in the columns of a block, so that few bytes do not stand for any amount of memory.
-const MAX_CELLS: usize = 1 << 25;
+const MAX_CELLS: usize = 1 << 21;
 
-/// The most bytes of a frame: it fills a block alone.
-const MAX_FRAME: usize = 1 << 26;
+/// The most bytes of a frame: it fills a block alone. The actions of a hit collect 16 MiB at most, in at most 4096 pieces.
+const MAX_FRAME: usize = 17 << 20;
 
 /// Pieces of memory of one length are columns up to this many bytes.
 const LONGEST_COLUMNS: u64 = 64;
