@@ -101,6 +101,84 @@ fn it_has_the_values_of_a_trace_file_in_a_fifth_of_the_bytes() {
     }
 }
 
+/// Functions with a structure, and with a number in a vector register.
+const CALLS: &str = r#"
+#include <stdio.h>
+
+struct pair { int a; double b; };
+
+__attribute__ ((noinline)) int
+twice (int n, struct pair *p)
+{
+  __asm__ volatile ("" ::: "memory");
+  return n * 2 + p->a;
+}
+
+__attribute__ ((noinline)) float
+half (float x)
+{
+  __asm__ volatile ("" ::: "memory");
+  return x / 2;
+}
+
+int
+main (void)
+{
+  float sum = 0;
+  for (int i = 0; i < 5; i++)
+    {
+      struct pair pair = { i, i / 2.0 };
+      sum += twice (i, &pair) + half (i);
+    }
+  printf ("%f\n", sum);
+  return 0;
+}
+"#;
+
+#[test]
+fn spans_return_values_and_stacks_are_those_of_a_trace_file() {
+    let built = Built::new(CALLS, &["-O1"]);
+    for mechanism in ["jump", "trap"] {
+        let shown = ["run.tf", "run.twr"].map(|name| {
+            // The same addresses each time.
+            let mut command = Command::new("setarch");
+            command
+                .current_dir(built.folder.path())
+                .args(["-R", env!("CARGO_BIN_EXE_tracewire"), "record"])
+                .args(["--mechanism", mechanism, "-o", name])
+                .args(["-t", "span twice : n, *p, $retval"])
+                .args(["-t", "return half : $retval, x", "-t", "twice : $stack"])
+                .arg("--")
+                .arg(&built.program);
+            ran(command.output().expect("setarch runs")).code(0);
+            assert_clean(&built.path(name));
+            let frames = built.run(&["show", "--json", name]).code(0).json();
+            let fields = |frame: &Value| {
+                let names = [
+                    "tracepoint",
+                    "pc",
+                    "function",
+                    "line",
+                    "kind",
+                    "ended",
+                    "values",
+                    "stack",
+                ];
+                names.map(|name| frame[name].clone())
+            };
+            frames.iter().map(fields).collect::<Vec<_>>()
+        });
+        assert!(shown[0].len() >= 15, "{shown:?}");
+        assert!(
+            shown[0]
+                .iter()
+                .flatten()
+                .any(|field| field[0]["function"] == "twice")
+        );
+        assert_eq!(shown[0], shown[1], "{mechanism}");
+    }
+}
+
 #[test]
 fn all_commands_read_it() {
     let built = built();
