@@ -553,8 +553,8 @@ mod tests {
         ];
         let mut head = Head::NONE;
         for line in lines.iter().chain(&lines).map(|line| line.as_bytes()) {
-            let alone = Sample::read(line).ok().expect("a sample");
-            let after = Sample::read_after(line, &mut head).ok().expect("a sample");
+            let alone = Sample::read(line).expect("a sample");
+            let after = Sample::read_after(line, &mut head).expect("a sample");
             assert_eq!(told(line, &after), told(line, &alone));
         }
         assert!(Sample::read_after(b"ls 9.0001: x", &mut head).is_err());
