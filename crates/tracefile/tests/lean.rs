@@ -1,6 +1,9 @@
 //! Lean recordings of any frames: written and read again, cut anywhere, damaged anywhere.
 #![cfg(target_os = "linux")]
 
+#[path = "support/touch.rs"]
+mod touch;
+
 use std::fs;
 use std::path::Path;
 
@@ -285,6 +288,65 @@ proptest! {
             prop_assert!(read_frames(&file) == expected, "{} ^= {}", place, change);
             prop_assert!(!file.lean().unwrap().is_empty());
         }
+    }
+}
+
+/// A recording whose blocks of frames are not compressed and have other bytes in some places, with good checksums.
+fn with_changes(bytes: &[u8], changes: &[(prop::sample::Index, u8)]) -> Vec<u8> {
+    let word = |at: usize| ByteOrder::Little.u32_at(bytes, at).unwrap() as usize;
+    let mut all = LEAN_HEADER.to_vec();
+    let mut at = LEAN_HEADER.len();
+    while at < bytes.len() {
+        let (stored, size) = (word(at + 8), word(at + 12));
+        let end = at + 24 + stored;
+        if &bytes[at + 4..at + 8] != b"fram" {
+            all.extend_from_slice(&bytes[at..end]);
+            at = end;
+            continue;
+        }
+        let content = &bytes[at + 24..end];
+        let mut content = match stored == size {
+            true => content.to_vec(),
+            false => zstd::bulk::decompress(content, size).unwrap(),
+        };
+        for (place, change) in changes {
+            let place = place.index(content.len());
+            content[place] ^= change;
+        }
+        let start = all.len();
+        all.extend_from_slice(&bytes[at..at + 8]);
+        all.extend_from_slice(&(content.len() as u32).to_le_bytes());
+        all.extend_from_slice(&bytes[at + 12..at + 20]);
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&all[start..]);
+        sum.update(&content);
+        all.extend_from_slice(&sum.finalize().to_le_bytes());
+        all.extend_from_slice(&content);
+        at = end;
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_content_of_a_block_is_frames_or_is_left_out(
+        frames in frames(),
+        each in 1_usize..50,
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.twr");
+        let sets = sets();
+        let frames: Vec<Vec<u8>> = frames.iter().map(|frame| encode(frame, &sets)).collect();
+        let (bytes, _) = record(&path, &frames, each);
+        let file = TraceFile::from_bytes(with_changes(&bytes, &changes)).unwrap();
+        prop_assert!(file.frame_count() as usize <= frames.len());
+        if changes.iter().all(|(_, change)| *change == 0) {
+            prop_assert_eq!(read_frames(&file), expanded(&frames, &sets));
+        }
+        touch::everything(&file);
     }
 }
 
