@@ -13,7 +13,23 @@ struct Buffer<'e, S> {
     store: &'e mut S,
     tracepoints: &'e mut Tracepoints,
     created: &'e mut u64,
+    /// The tracepoint of the frame before, and its place: most frames are of the same one.
+    latest: Option<(TracepointKey, usize)>,
     failure: Option<StoreError>,
+}
+
+impl<S> Buffer<'_, S> {
+    /// The place of a tracepoint. None comes or goes while frames are taken.
+    fn place(&mut self, key: TracepointKey) -> Option<usize> {
+        match self.latest {
+            Some((latest, place)) if latest == key => Some(place),
+            _ => {
+                let place = self.tracepoints.index(key)?;
+                self.latest = Some((key, place));
+                Some(place)
+            }
+        }
+    }
 }
 
 impl<S: FrameStore> FrameSink for Buffer<'_, S> {
@@ -27,7 +43,8 @@ impl<S: FrameStore> FrameSink for Buffer<'_, S> {
             return false;
         }
         *self.created += 1;
-        if let Some(tracepoint) = tracepoint.and_then(|key| self.tracepoints.by_key_mut(key)) {
+        let place = tracepoint.and_then(|key| self.place(key));
+        if let Some(tracepoint) = place.and_then(|place| self.tracepoints.get_mut(place)) {
             tracepoint.count_frame(frame, step);
         }
         true
@@ -110,6 +127,7 @@ impl<S: FrameStore> Experiment<S> {
             store: &mut self.store,
             tracepoints: &mut self.tracepoints,
             created: &mut self.run.created,
+            latest: None,
             failure: None,
         };
         let filled = take(pads, &mut buffer);
