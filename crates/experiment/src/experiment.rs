@@ -322,6 +322,27 @@ impl<S: FrameStore> Experiment<S> {
         text: Option<String>,
         now: u64,
     ) -> Result<(), Vec<InstallError>> {
+        self.end_run(reason, text, now);
+        self.install(target)
+    }
+
+    /// Ends the run as [`stop`](Self::stop) does, and removes the tracepoints from the program. Its threads may still be in pads, which
+    /// stay until `stop` is called: to leave them, they only need to run.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install); what could not be removed is tried again by `stop`.
+    pub fn halt(
+        &mut self,
+        target: &mut dyn Target,
+        reason: StopReason,
+        text: Option<String>,
+        now: u64,
+    ) -> Result<(), Vec<InstallError>> {
+        self.end_run(reason, text, now);
+        self.change_places(target)
+    }
+
+    fn end_run(&mut self, reason: StopReason, text: Option<String>, now: u64) {
         // A pad may have ended the run, which is not noted yet.
         self.look();
         if self.run.is_on() {
@@ -331,7 +352,6 @@ impl<S: FrameStore> Experiment<S> {
             };
             self.end(end, now);
         }
-        self.install(target)
     }
 
     /// Ends the run in any state; tracepoints stay installed until the next [`install`](Self::install).
@@ -430,6 +450,15 @@ impl<S: FrameStore> Experiment<S> {
     /// The addresses that the target could not serve. They are tried again the next time, unless their tracepoints
     /// have been deleted.
     pub fn install(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
+        let changed = self.change_places(target);
+        if self.installed.is_empty() && !self.run.is_on() {
+            self.take_pads_out(target);
+        }
+        changed
+    }
+
+    /// Inserts and removes tracepoints, as [`install`](Self::install) does. The pads stay.
+    fn change_places(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
         let mut wanted = if self.run.is_on() {
             self.tracepoints.enabled()
         } else {
@@ -455,9 +484,6 @@ impl<S: FrameStore> Experiment<S> {
         for (address, reason) in target.pads().into_iter().flat_map(PadTarget::take_demoted) {
             self.pads.fold_counts(address, &mut self.tracepoints);
             self.installed.serve(address, Served::Trap(Some(reason)));
-        }
-        if self.installed.is_empty() && !self.run.is_on() {
-            self.take_pads_out(target);
         }
         if failures.is_empty() {
             return Ok(());

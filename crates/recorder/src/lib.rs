@@ -19,6 +19,7 @@ mod elsewhere;
 mod error;
 mod handler;
 mod indirect;
+mod leave;
 mod limits;
 mod meanwhile;
 mod modules;
@@ -38,6 +39,7 @@ mod rotation;
 mod selection;
 mod start;
 mod stop;
+mod together;
 mod trigger;
 mod upstream;
 

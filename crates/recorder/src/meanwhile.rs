@@ -13,7 +13,7 @@ use crate::stop::{Stop, StopHandle};
 /// How often it is looked whether the work gets a processor.
 const TURN: Duration = Duration::from_millis(20);
 /// How long the program is stopped at once where the work does not.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Lets the program run while another thread works, one that can be given up; it may take seconds to read a large program's
 /// symbols.

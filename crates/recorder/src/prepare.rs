@@ -17,9 +17,11 @@ use crate::meanwhile::run_meanwhile;
 use crate::modules::Modules;
 use crate::observer::{Observer, RecordEvent, Warning};
 use crate::out_of_memory::Expendable;
+use crate::priority::Priority;
 use crate::recorder::{Confirm, Origin, RecordOptions};
 use crate::registers::Room;
 use crate::stop::StopHandle;
+use crate::together::{Gate, Work};
 use crate::{describe, indirect, registers};
 
 /// The modules that are there, what of them cannot be read, and where the tracepoints are in them.
@@ -48,7 +50,21 @@ impl Prepared {
         }
         let meanwhile = match origin {
             Origin::Attached | Origin::Found => {
-                run_meanwhile(process, stop, look(process, request)?)?
+                let look = look(process, request)?;
+                let place = request.place.clone();
+                let meanwhile = run_meanwhile(process, stop, move || {
+                    // It may take seconds.
+                    Priority::share();
+                    let looked = look();
+                    if let Some(place) = place {
+                        place.wait(Gate::Read);
+                    }
+                    looked
+                })?;
+                if let Some(place) = &request.place {
+                    place.begin(Work::PutIn, process);
+                }
+                meanwhile
             }
             Origin::Started | Origin::Forked | Origin::Executed => None,
         };
@@ -94,7 +110,9 @@ impl Prepared {
                 for (from, to) in &change.gone {
                     resolver.forget(*from, *to);
                 }
-                let more = resolve(&mut resolver, modules.symbols(), &confirm);
+                // Nothing else is found in the same modules, and the program is stopped.
+                let more = (change.came || !change.gone.is_empty())
+                    .then(|| resolve(&mut resolver, modules.symbols(), &confirm));
                 (modules, warnings, resolver, change.gone, more)
             })?;
             // A library may have gone as well.
@@ -104,8 +122,10 @@ impl Prepared {
                     .iter()
                     .any(|(from, to)| (*from..*to).contains(&address))
             });
-            resolution.extend(more);
-            check_places(&resolution, stop)?;
+            if let Some(more) = more {
+                resolution.extend(more);
+                check_places(&resolution, stop)?;
+            }
         }
         for warning in warnings {
             observer.event(RecordEvent::Warning(warning));

@@ -5,7 +5,7 @@
 //! run, the files that were read, and the folder.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use tracewire_tracefile::RunWriter;
 
 use crate::canary::{self, CanaryEvent, CanaryFailure};
 use crate::error::RecordError;
+use crate::leave::leave_together;
 use crate::observer::Observer;
 use crate::out_of_memory::{self, OutOfMemory};
 use crate::recorder::{Origin, ProcessStart, RecordOptions, leave};
@@ -23,6 +24,7 @@ use crate::report::{Ending, Report};
 use crate::rotation::FinishedFile;
 use crate::selection::Arrivals;
 use crate::stop::{Stop, StopHandle};
+use crate::together::{Gate, Halting, Place, Together, Way, Work};
 
 /// How often it is looked for processes that have started.
 const LOOK: Duration = Duration::from_millis(100);
@@ -99,6 +101,8 @@ struct Shared<'r> {
     report: Mutex<RunReport>,
     /// When the tracepoints of the first process were in it.
     first_begun: OnceLock<Instant>,
+    /// The processes are stopped together.
+    together: Arc<Together>,
 }
 
 /// A thread that records a process. Its error is one of starting a program.
@@ -133,6 +137,7 @@ pub fn record(
             canary_failure: None,
         }),
         first_begun: OnceLock::new(),
+        together: Arc::default(),
     };
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -166,10 +171,10 @@ pub fn record(
 }
 
 /// A process that is being recorded.
-struct Member<'r> {
+pub(crate) struct Member<'r> {
     parent: Option<ThreadId>,
     path: PathBuf,
-    recording: Recording<'r>,
+    pub(crate) recording: Recording<'r>,
 }
 
 impl<'r> Shared<'r> {
@@ -189,8 +194,12 @@ impl<'r> Shared<'r> {
         {
             return Ok(());
         }
-        for start in starts {
-            threads.push(self.begin_thread(scope, start)?);
+        // All are waited for before the first one comes.
+        let places: Vec<Arc<Place>> = (starts.as_slice().iter())
+            .map(|start| self.together.join(start.way()))
+            .collect();
+        for (start, place) in starts.zip(places) {
+            threads.push(self.begin_thread(scope, start, place)?);
         }
         let Some(selection) = self.options.later.clone() else {
             return Ok(());
@@ -198,7 +207,8 @@ impl<'r> Shared<'r> {
         let mut arrivals = Arrivals::new(selection, &known);
         while !self.stop.wait(LOOK) {
             for process in arrivals.take().map_err(RecordError::Processes)? {
-                threads.push(self.begin_thread(scope, ProcessStart::Found(process))?);
+                let place = self.together.join(Way::End);
+                threads.push(self.begin_thread(scope, ProcessStart::Found(process), place)?);
             }
             for ended in threads.extract_if(.., |thread| thread.is_finished()) {
                 join(ended)?;
@@ -217,7 +227,7 @@ impl<'r> Shared<'r> {
         threads: &mut Vec<RecordThread<'scope>>,
     ) -> Result<bool, RecordError> {
         let process = first.attached();
-        let thread = self.begin_thread(scope, first)?;
+        let thread = self.begin_thread(scope, first, self.together.join(Way::End))?;
         if let Some(process) = process {
             let event = CanaryEvent::Begun { others, time };
             self.observers.canary(process, event);
@@ -253,12 +263,17 @@ impl<'r> Shared<'r> {
         &'r self,
         scope: &'scope Scope<'scope, 'r>,
         start: ProcessStart,
+        place: Arc<Place>,
     ) -> Result<RecordThread<'scope>, RecordError> {
         std::thread::Builder::new()
             .name("process".to_owned())
             .spawn_scoped(scope, move || {
                 out_of_memory::extend_stack();
-                let recorded = self.record(&start);
+                let hastened = self.stop.hasten_at_end();
+                let recorded = self.record(&start, &place);
+                // Work that was given up may hold the place longer.
+                place.leave();
+                drop(hastened);
                 lock(&self.report).stops.add(&take_stop_times());
                 recorded
             })
@@ -266,13 +281,14 @@ impl<'r> Shared<'r> {
     }
 
     /// Records a process and, if that is wanted, those that it makes. An error is one of starting a program.
-    fn record(&'r self, start: &ProcessStart) -> Result<(), RecordError> {
+    fn record(&'r self, start: &ProcessStart, place: &Arc<Place>) -> Result<(), RecordError> {
         let priority = start.priority();
+        place.wait(Gate::Come);
         let allowed = start
             .attached()
             .map(|process| self.options.oversight.check_process(process));
         let begun = allowed.unwrap_or(Ok(())).and_then(|()| start.process());
-        let (process, origin) = match (begun, start) {
+        let (mut process, origin) = match (begun, start) {
             (Ok(begun), _) => begun,
             (Err(error), ProcessStart::Attach(process)) => {
                 self.failed(*process, None, error);
@@ -288,11 +304,22 @@ impl<'r> Shared<'r> {
             (Err(error), ProcessStart::Spawn { .. }) => return Err(error),
         };
         self.stop.watch(process.interrupter());
-        let begun = self.begin(process, origin, None);
+        if matches!(start, ProcessStart::Attach(_)) {
+            place.begin(Work::Attach, &mut process);
+            process.follow_libraries();
+            place.end(&mut process);
+        }
+        let mut begun = self.begin(process, origin, None, Some(place));
+        if let Some(first) = &mut begun {
+            let process = first.recording.parts().0;
+            place.end(process);
+            // Before others come first again.
+            process.go();
+        }
         drop(priority);
         if let Some(first) = begun {
             self.first_begun.get_or_init(Instant::now);
-            self.run(first);
+            self.run(first, place);
         }
         Ok(())
     }
@@ -303,9 +330,10 @@ impl<'r> Shared<'r> {
         process: Process,
         origin: Origin,
         parent: Option<ThreadId>,
+        place: Option<&Arc<Place>>,
     ) -> Option<Member<'r>> {
         let id = process.id();
-        let begun = self.recording(process, origin, parent);
+        let begun = self.recording(process, origin, parent, place);
         let begun = begun.and_then(|mut member| match member.recording.begun() {
             Ok(()) => Ok(member),
             Err(error) => member
@@ -331,6 +359,7 @@ impl<'r> Shared<'r> {
         process: Process,
         origin: Origin,
         parent: Option<ThreadId>,
+        place: Option<&Arc<Place>>,
     ) -> Result<Member<'r>, RecordError> {
         let id = process.id();
         // One that is gone by now has no name, and an error soon.
@@ -345,6 +374,7 @@ impl<'r> Shared<'r> {
         };
         let options = RecordOptions {
             output: path.clone(),
+            place: place.cloned(),
             ..self.options.clone()
         };
         let observer = self.observers.of(id, parent);
@@ -361,18 +391,17 @@ impl<'r> Shared<'r> {
     }
 
     /// Runs a process, and those that it makes, until all are recorded.
-    fn run(&'r self, first: Member<'r>) {
+    fn run(&'r self, first: Member<'r>, place: &Arc<Place>) {
         let mut members = vec![first];
         while !members.is_empty() {
             if let Some(stop) = self.stop.stopped() {
-                for member in members {
-                    let ending = match &stop {
-                        Stop::OutOfMemory => Err(OutOfMemory.into()),
-                        stop => Ok(Ending::Stopped(stop.clone())),
-                    };
+                let ending = || match &stop {
+                    Stop::OutOfMemory => Err(OutOfMemory.into()),
+                    stop => Ok(Ending::Stopped(stop.clone())),
+                };
+                return leave_together(members, &ending, place, |member, ending| {
                     self.end(member, ending);
-                }
-                return;
+                });
             }
             let (place, event) = run_members(&mut members);
             // Also if it has ended since it made them.
@@ -446,7 +475,7 @@ impl<'r> Shared<'r> {
                 target::Birth::Forked => Origin::Forked,
                 target::Birth::Executed => Origin::Executed,
             };
-            self.begin(child, origin, Some(parent))
+            self.begin(child, origin, Some(parent), None)
         });
         begun.collect()
     }
@@ -464,7 +493,7 @@ impl<'r> Shared<'r> {
             lock(&self.folder).withdraw(process.id());
         }
         self.recorded(process.id(), parent, path, result);
-        self.begin(process, Origin::Executed, parent)
+        self.begin(process, Origin::Executed, parent, None)
     }
 
     fn end(&self, mut member: Member<'_>, ending: Result<Ending, RecordError>) {
@@ -519,8 +548,31 @@ impl<'r> Shared<'r> {
     }
 }
 
+impl Halting for Process {
+    fn halt(&mut self) {
+        // What the kernel refuses is an error of the next run.
+        let _ = Self::halt_all([self]);
+    }
+
+    fn go(&mut self) {
+        let _ = self.go_on();
+    }
+}
+
+impl Halting for Vec<Member<'_>> {
+    fn halt(&mut self) {
+        let _ = Process::halt_all(self.iter_mut().map(|member| member.recording.parts().0));
+    }
+
+    fn go(&mut self) {
+        for member in self {
+            member.recording.parts().0.go();
+        }
+    }
+}
+
 /// Runs processes until something happens to one of them.
-fn run_members(members: &mut [Member<'_>]) -> (usize, Result<Event, target::Error>) {
+pub(crate) fn run_members(members: &mut [Member<'_>]) -> (usize, Result<Event, target::Error>) {
     let mut parts: Vec<_> = members
         .iter_mut()
         .map(|member| member.recording.parts())

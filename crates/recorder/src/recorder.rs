@@ -33,6 +33,7 @@ use crate::report::Report;
 use crate::selection::ProcessSelection;
 use crate::start::KeepGoing;
 use crate::stop::StopHandle;
+use crate::together::{Place, Way};
 use crate::trigger::{Trigger, check_trigger};
 use crate::upstream;
 
@@ -111,6 +112,8 @@ pub(crate) struct RecordOptions {
     pub later: Option<ProcessSelection>,
     /// What was read of files, for all processes of a run.
     pub read_files: ReadFiles,
+    /// Where the process waits for the others of its run.
+    pub place: Option<Arc<Place>>,
 }
 
 impl RecordOptions {
@@ -530,6 +533,14 @@ impl ProcessStart {
     /// The tracer's priority until the recording has begun. A program that is started would inherit it.
     pub fn priority(&self) -> Option<Priority> {
         matches!(self, Self::Attach(_) | Self::Found(_)).then(Priority::raise)
+    }
+
+    /// How a process comes to others of its run and goes with them.
+    pub const fn way(&self) -> Way {
+        match self {
+            Self::Attach(_) => Way::Whole,
+            Self::Spawn { .. } | Self::Found(_) => Way::End,
+        }
     }
 
     /// Starts the program or attaches to it.

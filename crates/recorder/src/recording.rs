@@ -71,6 +71,18 @@ pub struct Recording<'o> {
     oversight: Oversight,
     /// The file of the program.
     program: PathBuf,
+    /// How the run has ended, if that is before its [`end`](Self::end).
+    ended: Option<Ended>,
+}
+
+/// How a run has ended.
+struct Ended {
+    ending: Ending,
+    failure: Option<RecordError>,
+    /// When, in microseconds since 1970.
+    now: u64,
+    /// Whether the pads are gone from the program, too.
+    has_left_pads: bool,
 }
 
 impl<'o> Recording<'o> {
@@ -124,6 +136,7 @@ impl<'o> Recording<'o> {
             keep_going: options.keep_going(),
             oversight,
             program,
+            ended: None,
             rates: options.rates,
             part: options.budget.join(),
             _priority: (options.budget.budget).and_then(|_| Priority::raise_for_budget()),
@@ -160,7 +173,7 @@ impl<'o> Recording<'o> {
     pub fn run(mut self) -> Result<Report, RecordError> {
         let ending = self.begun().and_then(|()| self.run_to_end());
         fail_point!("record/ended");
-        let _priority = (!self.origin.is_started()).then(Priority::raise);
+        let _priority = (!self.origin.is_started()).then(Priority::raise_niceness);
         self.end(ending)
     }
 
@@ -187,9 +200,63 @@ impl<'o> Recording<'o> {
     /// # Errors
     /// When the file cannot be written, and the error that the run has ended with.
     pub fn end(mut self, ending: Result<Ending, RecordError>) -> Result<Report, RecordError> {
-        let now = now();
-        let (ending, failure) = self.stop_run(ending, now);
+        let ended = self.ended.take_if(|ended| ended.has_left_pads);
+        let (ending, failure, now) = match ended {
+            Some(ended) => (ended.ending, ended.failure, ended.now),
+            None => {
+                let now = now();
+                let (ending, failure) = self.stop_run(ending, now);
+                (ending, failure, now)
+            }
+        };
         self.finish(ending, failure, now, Next::LetGo).1
+    }
+
+    /// Ends the run and takes its tracepoints out of the program, which is stopped. Its threads may be in pads: it is to run for a
+    /// moment before [`leave_pads`](Self::leave_pads).
+    pub fn take_out(&mut self, ending: Result<Ending, RecordError>) {
+        let now = now();
+        self.observer.event(RecordEvent::Over);
+        let (ending, failure) = split(ending);
+        let text = self.stop_text(&ending);
+        if self.experiment.is_running() || self.ever_placed {
+            // What stays is tried again with the pads.
+            let _ = self
+                .experiment
+                .halt(&mut self.process, StopReason::Command, text, now);
+        }
+        fail_point!("record/halted");
+        self.ended = Some(Ended {
+            ending,
+            failure,
+            now,
+            has_left_pads: false,
+        });
+    }
+
+    /// Takes everything else out of the program, which is stopped: [`end`](Self::end) lets it go at once.
+    pub fn leave_pads(&mut self) {
+        if let Some(mut ended) = self.ended.take() {
+            self.stop_experiment(&ended.ending, ended.now);
+            let cleared = self.process.clear_out();
+            self.told_of_leaving(cleared);
+            fail_point!("record/cleared");
+            ended.has_left_pads = true;
+            self.ended = Some(ended);
+        }
+    }
+
+    /// Lets the program go, from which everything is taken out; [`end`](Self::end) writes the file.
+    pub fn let_go(&mut self) {
+        let gone = self.process.let_go();
+        self.told_of_leaving(gone);
+    }
+
+    fn told_of_leaving(&mut self, result: Result<(), tracewire_target_linux::Error>) {
+        if let Err(error) = result {
+            let words = format!("letting the program go: {error}");
+            self.warn(Warning::Detach(words));
+        }
     }
 
     /// Writes the file of a program that has become another one, and gives the process.
@@ -207,12 +274,28 @@ impl<'o> Recording<'o> {
         ending: Result<Ending, RecordError>,
         now: u64,
     ) -> (Ending, Option<RecordError>) {
-        self.observer.event(RecordEvent::Over);
-        let (ending, failure) = match ending {
-            Ok(ending) => (ending, None),
-            Err(error) => (Ending::Failed(error.to_string()), Some(error)),
+        // It may have been halted before.
+        let (ending, failure) = match self.ended.take() {
+            Some(ended) => {
+                let failure = ended.failure;
+                match ending {
+                    Ok(ending @ Ending::Program(_)) => (ending, failure),
+                    Ok(_) => (ended.ending, failure),
+                    Err(error) => (ended.ending, failure.or(Some(error))),
+                }
+            }
+            None => {
+                self.observer.event(RecordEvent::Over);
+                split(ending)
+            }
         };
-        let text = self.stop_text(&ending);
+        self.stop_experiment(&ending, now);
+        (ending, failure)
+    }
+
+    /// Takes everything of the experiment out of the program.
+    fn stop_experiment(&mut self, ending: &Ending, now: u64) {
+        let text = self.stop_text(ending);
         if self.experiment.is_running() || self.ever_placed {
             // A program that has ended needs nothing taken out.
             if let Err(errors) =
@@ -224,7 +307,6 @@ impl<'o> Recording<'o> {
             }
         }
         fail_point!("record/stopped");
-        (ending, failure)
     }
 
     fn run_to_end(&mut self) -> Result<Ending, RecordError> {
@@ -792,6 +874,14 @@ impl<'o> Recording<'o> {
             }),
         };
         (process, result)
+    }
+}
+
+/// How a run has ended, and with which error.
+fn split(ending: Result<Ending, RecordError>) -> (Ending, Option<RecordError>) {
+    match ending {
+        Ok(ending) => (ending, None),
+        Err(error) => (Ending::Failed(error.to_string()), Some(error)),
     }
 }
 

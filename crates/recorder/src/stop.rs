@@ -10,6 +10,7 @@ use tracewire_model::TracepointNumber;
 use tracewire_target_linux::Interrupter;
 
 use crate::out_of_memory::OutOfMemory;
+use crate::priority::Priority;
 
 /// Why a run was asked to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,6 +70,8 @@ pub struct StopHandle {
     held: Arc<Mutex<Held>>,
     /// Of the processes that are recorded.
     interrupters: Arc<Mutex<Vec<Interrupter>>>,
+    /// The threads of the tracer that leave programs at the end.
+    leavers: Arc<Mutex<Vec<libc::pid_t>>>,
     /// Whether the time of the run is being taken.
     is_timed: Arc<AtomicBool>,
 }
@@ -86,14 +89,30 @@ impl StopHandle {
         }
     }
 
+    /// The calling thread comes before the programs' threads from the end of the run on, until this is dropped or the thread
+    /// ends: among busy threads it would take long to notice that end.
+    pub(crate) fn hasten_at_end(&self) -> Hastened<'_> {
+        // SAFETY: gettid cannot fail and touches nothing.
+        let thread = unsafe { libc::gettid() };
+        lock(&self.leavers).push(thread);
+        if self.stopped().is_some() {
+            Priority::raise_thread(thread);
+        }
+        Hastened {
+            handle: self,
+            thread,
+        }
+    }
+
     /// Has the run end. The first reason counts.
     pub fn stop(&self, stop: Stop) {
         lock(&self.stop).get_or_insert(stop);
+        for thread in lock(&self.leavers).iter() {
+            Priority::raise_thread(*thread);
+        }
         self.ended.notify_all();
         let interrupters = lock(&self.interrupters).clone();
-        for interrupter in interrupters {
-            interrupter.interrupt();
-        }
+        Interrupter::interrupt_all(&interrupters);
     }
 
     /// The first reason for which the run was asked to end.
@@ -167,6 +186,19 @@ impl StopHandle {
     fn held(&self) -> Duration {
         let held = lock(&self.held);
         held.before + held.since.map(|since| since.elapsed()).unwrap_or_default()
+    }
+}
+
+/// A thread that comes first from the end of the run on.
+#[derive(Debug)]
+pub(crate) struct Hastened<'h> {
+    handle: &'h StopHandle,
+    thread: libc::pid_t,
+}
+
+impl Drop for Hastened<'_> {
+    fn drop(&mut self) {
+        lock(&self.handle.leavers).retain(|thread| *thread != self.thread);
     }
 }
 

@@ -22,7 +22,23 @@ use crate::wait_queue;
 impl Tracee {
     /// Detaches, as [`detach`](crate::Process::detach) describes.
     pub(crate) fn detach(&mut self) -> Result<(), Error> {
+        let stopped = match self.is_cleared_out {
+            // It may have run since.
+            true => {
+                let stopped = self.stop_all();
+                self.release_unborn();
+                stopped.and(self.await_vfork())
+            }
+            false => self.clear_out(),
+        };
+        self.release_threads();
+        stopped
+    }
+
+    /// Stops all threads, moves them out of code of the tracer, and removes what the tracer has put in.
+    pub(crate) fn clear_out(&mut self) -> Result<(), Error> {
         let stopped = self.stop_all();
+        self.is_cleared_out = true;
         self.release_unborn();
         fail_point!("leave/halted");
         if self.threads.is_empty() {
@@ -46,6 +62,10 @@ impl Tracee {
         self.fast.leave_attended();
         self.fast.leave_hook();
         fail_point!("leave/unattended");
+        stopped
+    }
+
+    fn release_threads(&mut self) {
         let threads = self.threads.take_all();
         let mut ending: Vec<Tid> = Vec::new();
         for thread in threads {
@@ -76,7 +96,6 @@ impl Tracee {
         }
         ending.sort_by_key(|id| *id == self.threads.process());
         self.see_out(&ending);
-        stopped
     }
 
     /// Waits for the end of threads that are about to end, which cannot be detached. Until they are reaped their

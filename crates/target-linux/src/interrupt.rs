@@ -67,15 +67,29 @@ impl Interrupter {
     /// ends at once. The thread that runs the program may call this too, from a handler of hits: it sees the request
     /// before it waits again.
     pub fn interrupt(&self) {
-        self.0.wanted.store(true, Ordering::Release);
+        Self::interrupt_all(std::slice::from_ref(self));
+    }
+
+    /// Requests the end of several runs as [`interrupt`](Self::interrupt) does, of all before one is waited for.
+    pub fn interrupt_all(all: &[Self]) {
+        for one in all {
+            one.0.wanted.store(true, Ordering::Release);
+        }
         // SAFETY: gettid cannot fail and touches nothing.
         let own = unsafe { libc::gettid() };
+        let mut unseen: Vec<&Self> = all.iter().collect();
         loop {
-            let runner = self.0.runner.load(Ordering::Acquire);
-            if runner == 0 || runner == own || !self.0.wanted.load(Ordering::Acquire) {
+            unseen.retain(|one| {
+                let runner = one.0.runner.load(Ordering::Acquire);
+                let waits = runner != 0 && runner != own && one.0.wanted.load(Ordering::Acquire);
+                if waits {
+                    send(runner);
+                }
+                waits
+            });
+            if unseen.is_empty() {
                 return;
             }
-            send(runner);
             std::thread::sleep(RETRY);
         }
     }

@@ -148,6 +148,7 @@ pub use error::Error;
 pub use event::{Event, Resumption, Stop, StopCause, Watch};
 pub use fast::{
     CallEvents, FramesFile, FramesFileNote, Mechanism, Ownership, SharedMemory, SiteRefused,
+    ThreadsInPads,
 };
 pub use foreground::Foreground;
 pub use interrupt::Interrupter;

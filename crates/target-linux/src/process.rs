@@ -13,7 +13,7 @@ use tracewire_model::{Address, ThreadId};
 use crate::abi::Abi;
 use crate::attach;
 use crate::error::{Error, thread_id};
-use crate::fast::FramesFileNote;
+use crate::fast::{FramesFileNote, ThreadsInPads};
 use crate::interrupt::{Interrupter, Request};
 use crate::launch::Launch;
 use crate::link_map::LinkMap;
@@ -371,6 +371,30 @@ impl Process {
                 Err(_) => break,
             }
         }
+    }
+
+    /// Removes everything of the tracer from the process and moves threads out of it, as [`detach`](Self::detach) does. The
+    /// process stays stopped, and detaching from it is quick.
+    ///
+    /// # Errors
+    /// When the kernel refuses; what could be undone is undone.
+    pub fn clear_out(&mut self) -> Result<(), Error> {
+        self.stands = true;
+        self.tracee.clear_out()
+    }
+
+    /// Detaches from it as [`detach`](Self::detach) does, and leaves what is known of it.
+    ///
+    /// # Errors
+    /// As [`detach`](Self::detach).
+    pub fn let_go(&mut self) -> Result<(), Error> {
+        self.tracee.detach()
+    }
+
+    /// The threads in pads whose tracepoint is removed. All threads are stopped.
+    #[must_use]
+    pub fn threads_in_pads(&self) -> ThreadsInPads {
+        self.tracee.threads_in_pads()
     }
 
     /// Detaches: removes every breakpoint, moves threads out of code of the tracer, and unmaps that code. Each thread

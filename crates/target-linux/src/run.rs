@@ -37,7 +37,9 @@ impl Process {
     /// Resumes every thread that is stopped and not held. One with a pending report makes it first.
     pub(crate) fn start_idle(&mut self) -> Result<(), Error> {
         self.patcher().take_memory_back()?;
-        self.patcher().place_loader_hook();
+        if !self.tracee.is_cleared_out {
+            self.patcher().place_loader_hook();
+        }
         let idle: Vec<Tid> = self.tracee.threads.ids();
         for id in idle {
             if self.tracee.threads.has_something_to_tell(id) {

@@ -203,6 +203,40 @@ impl Process {
         Ok(result)
     }
 
+    /// Stops every thread of several processes, all of them asked before one is waited for.
+    ///
+    /// # Errors
+    /// When the kernel refuses to go on tracing one of them. The others are stopped.
+    pub fn halt_all<'p>(processes: impl IntoIterator<Item = &'p mut Self>) -> Result<(), Error> {
+        let processes: Vec<&mut Self> = processes.into_iter().collect();
+        for process in &processes {
+            process.tracee.threads.interrupt();
+        }
+        let mut halted = Ok(());
+        for process in processes {
+            process.tracee.follower.rest();
+            halted = halted.and(process.tracee.wait_until_all_stopped());
+            process.stands = true;
+        }
+        halted
+    }
+
+    /// Lets it run from now on. What happens to it is seen in the next run.
+    ///
+    /// # Errors
+    /// When the kernel refuses to go on tracing.
+    pub fn go_on(&mut self) -> Result<(), Error> {
+        match std::mem::take(&mut self.stands) {
+            true => self.start_idle(),
+            false => Ok(()),
+        }
+    }
+
+    /// Follows the loading of libraries from now on, as every run does.
+    pub fn follow_libraries(&mut self) {
+        self.patcher().place_loader_hook();
+    }
+
     /// Chooses what is reported from now on.
     pub const fn set_reports(&mut self, reports: Reports) {
         self.tracee.debugger.set_reports(reports);

@@ -40,6 +40,8 @@ pub(crate) struct Tracee {
     pub(crate) debug_registers: DebugRegisters,
     pub(crate) collecting: Collecting,
     pub(crate) follower: Follower,
+    /// Nothing of the tracer is in the process, nor comes into it any more.
+    pub(crate) is_cleared_out: bool,
 }
 
 /// The treatment of the processes that a process makes.
@@ -95,6 +97,7 @@ impl Tracee {
             debug_registers: DebugRegisters::default(),
             collecting: Collecting::new(settings),
             follower: Follower::new(settings.follow_cpu),
+            is_cleared_out: false,
         }
     }
 

@@ -364,7 +364,7 @@ impl Run {
         let id = process.id();
         let has_ended = matches!(ending, Ok(Ending::Program(_)));
         // What comes from here on is after the end.
-        let _priority = (!origin.is_started()).then(Priority::raise);
+        let _priority = (!origin.is_started()).then(Priority::raise_niceness);
         if !has_ended {
             CallEvents::leave(&mut process);
         }

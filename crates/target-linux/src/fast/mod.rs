@@ -41,6 +41,7 @@ pub use mechanism::Mechanism;
 pub(crate) use shared::Mapping;
 pub use shared::{Ownership, SharedMemory};
 use shared_state::{HookMemory, SharedState};
+pub use threads::ThreadsInPads;
 
 /// The jumps in a process, and their pads.
 #[derive(Debug, Default)]

@@ -36,6 +36,32 @@ const MOMENT: Duration = Duration::from_micros(100);
 /// The range of results with which the kernel requests a restart.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
+/// Threads that were inside pads without a jump, where they stay only until they get a processor.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadsInPads(Vec<(Tid, Duration)>);
+
+impl ThreadsInPads {
+    /// Whether each of them has run for longer than a pad takes, or has ended.
+    #[must_use]
+    pub fn have_run(&self) -> bool {
+        (self.0.iter()).all(|(id, before)| {
+            run_time(*id).is_none_or(|now| now.saturating_sub(*before) >= MOMENT)
+        })
+    }
+
+    /// Adds others.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+}
+
+/// How long a thread has run; `None` if it has ended, or where the kernel does not say.
+fn run_time(thread: Tid) -> Option<Duration> {
+    let line = std::fs::read_to_string(format!("/proc/{thread}/task/{thread}/schedstat")).ok()?;
+    let run = line.split_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(run))
+}
+
 impl Tracee {
     /// Moves a thread out of code of the tracer, as far as possible. The thread is then in the program, and what the
     /// pad began is complete. `None` if the thread has ended.
@@ -168,6 +194,16 @@ impl Tracee {
         self.threads
             .get(id)
             .is_some_and(|thread| self.fast.retired_pad_around(thread).is_some())
+    }
+
+    /// The threads that are inside pads without a jump, and how long each has run.
+    pub(crate) fn threads_in_pads(&self) -> ThreadsInPads {
+        if !self.fast.has_pads() {
+            return ThreadsInPads::default();
+        }
+        let inside =
+            (self.threads.all_stopped().into_iter()).filter(|id| self.is_in_retired_pad(*id));
+        ThreadsInPads(inside.filter_map(|id| Some((id, run_time(id)?))).collect())
     }
 
     /// Runs threads that are inside such pads for a moment, until they have left them. Unlike steps, this is safe if
