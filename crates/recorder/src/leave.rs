@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use tracewire_target_linux::{Event, ThreadsInPads};
 
 use crate::error::RecordError;
-use crate::priority::Priority;
 use crate::processes::{Member, run_members};
 use crate::recorder::{Origin, leave};
 use crate::report::Ending;
@@ -48,8 +47,6 @@ pub(crate) fn leave_together<'r>(
     for member in &mut members {
         member.recording.let_go();
     }
-    // To write the files may take long.
-    Priority::share();
     for member in members {
         end(member, ending());
     }

@@ -18,6 +18,7 @@ use crate::error::RecordError;
 use crate::leave::leave_together;
 use crate::observer::Observer;
 use crate::out_of_memory::{self, OutOfMemory};
+use crate::priority::Priority;
 use crate::recorder::{Origin, ProcessStart, RecordOptions, leave};
 use crate::recording::Recording;
 use crate::report::{Ending, Report};
@@ -282,7 +283,7 @@ impl<'r> Shared<'r> {
 
     /// Records a process and, if that is wanted, those that it makes. An error is one of starting a program.
     fn record(&'r self, start: &ProcessStart, place: &Arc<Place>) -> Result<(), RecordError> {
-        let priority = start.priority();
+        let priority = start.priority(Priority::raise);
         place.wait(Gate::Come);
         let allowed = start
             .attached()

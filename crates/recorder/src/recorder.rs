@@ -438,7 +438,8 @@ impl Recorder {
                 return upstream::record(stub, &programs, self.options, self.stop, observer);
             }
         };
-        let priority = start.priority();
+        // Nothing else is stopped meanwhile.
+        let priority = start.priority(Priority::raise_niceness);
         if let Some(process) = start.attached() {
             self.options.oversight.check_process(process)?;
         }
@@ -531,8 +532,8 @@ impl ProcessStart {
     }
 
     /// The tracer's priority until the recording has begun. A program that is started would inherit it.
-    pub fn priority(&self) -> Option<Priority> {
-        matches!(self, Self::Attach(_) | Self::Found(_)).then(Priority::raise)
+    pub fn priority(&self, raise: fn() -> Priority) -> Option<Priority> {
+        matches!(self, Self::Attach(_) | Self::Found(_)).then(raise)
     }
 
     /// How a process comes to others of its run and goes with them.

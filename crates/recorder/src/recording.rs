@@ -794,6 +794,8 @@ impl<'o> Recording<'o> {
             }
         };
         fail_point!("record/detached");
+        // To write the file may take long.
+        Priority::share();
         let mut status = self.experiment.status();
         let (frames, created) = (self.rotation.as_ref()).map_or((0, 0), Rotation::frames);
         let own = status.clone();

@@ -46,7 +46,7 @@ pub(super) fn run(
     if let Some(process) = start.attached() {
         options.oversight.check_process(process)?;
     }
-    let priority = start.priority();
+    let priority = start.priority(Priority::raise_niceness);
     let (mut process, origin) = start.process()?;
     stop.watch(process.interrupter());
     let armed = options
