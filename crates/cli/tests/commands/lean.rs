@@ -246,7 +246,8 @@ fn a_full_one_ends_the_run_and_keeps_its_frames() {
     let size = fs::metadata(built.path("run.twr"))
         .expect("it is there")
         .len();
-    assert!((64 << 10..1 << 20).contains(&size), "{size}");
+    // The file at its end may be a little shorter than the one that was full.
+    assert!((48 << 10..1 << 20).contains(&size), "{size}");
     let numbers = numbers(&built.run(&["show", "--json", "run.twr"]).code(0).json());
     let last = *numbers.last().expect("frames");
     assert_eq!(numbers.len() as u64, last + 1);
