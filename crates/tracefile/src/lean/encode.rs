@@ -14,7 +14,7 @@ const BYTES: usize = 1 << 20;
 /// A tracepoint with more shapes gets one that covers all lengths of memory.
 const SHAPES_WITH_NUMBERS: usize = 32;
 
-/// With more shapes than these, all begin anew.
+/// The encoder forgets its shapes when a block ends with more than this.
 const SHAPES: usize = 4096;
 
 /// The frames of a shape.
