@@ -277,8 +277,8 @@ fn compare(folder: &Path, plan: Plan, calls: &Calls, said: &str) -> Result<Tally
             "{plan:?}: {after_trigger} frames after the trigger:\n{said}"
         ));
     }
-    // So many frames fit. A call may have its hit so much later than its number as other threads make calls meanwhile; nobody
-    // knows by how many, so that the oldest of them are not asked for.
+    // So many frames fit. Between a call's number and its hit, other threads may make calls. Their number is not known, so the
+    // oldest calls are not required.
     let fit = plan.size / (length + 64) / 2;
     let newest = found.last().copied().unwrap_or(0);
     let from = (newest + 1).saturating_sub(fit);
@@ -338,6 +338,9 @@ fn a_flight_recorder_has_the_newest_frames_after_any_end() {
                 faults += 1;
                 println!("round {time} of seed {seed}: {error}\n");
             }
+        }
+        if time % 100 == 99 {
+            println!("{} ends after {:.0?}", time + 1, begun.elapsed());
         }
     }
     let Tally { expected, missing } = all;
