@@ -33,7 +33,7 @@ pub fn gdb_register(architecture: Architecture, register: u16) -> Option<Registe
             _ => return None,
         },
         Architecture::I386 => match register {
-            // eax ecx edx ebx esp ebp esi edi eip eflags are numbered alike.
+            // eax ecx edx ebx esp ebp esi edi eip eflags have the same numbers.
             0..=9 => register,
             11..=18 => 16 + (register - 11),
             21..=28 => 32 + (register - 21),

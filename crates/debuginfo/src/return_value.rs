@@ -434,7 +434,7 @@ impl<'a> ReturnValues<'a> {
     }
 
     /// The numbers that a value of Rust has: (offset, size, class). Those of the variants of an enum are one where they are at the
-    /// same place and alike. False where there is no telling.
+    /// same place and alike. False where this is not known.
     fn scalars(
         &self,
         type_id: TypeId,

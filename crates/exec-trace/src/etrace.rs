@@ -2,7 +2,7 @@
 //!
 //! A packet says which branches were taken and where other jumps went. Which instructions that comes to is in the program alone.
 //! Nothing in the packets says that they are E-Trace, how they are framed, or how wide their fields are: the user does ([`Options`]).
-//! So they are no format that is told from its content. They are turned into text once, which all commands read.
+//! So their format cannot be detected from their content. They are turned into text once, and all commands read that text.
 //!
 //! The transcript has the lines of a transcript of QEMU's log ([`crate::text::qemu_log`]), with its own first line. A
 //! hart is a cpu, and times count instructions of all harts. The mode is the privilege. A line that begins with `#!` is a trap, or

@@ -6,7 +6,7 @@
 //! an allocation. The index holds all records, so it can replace the text: [`recording`] answers from it, and writes the text back
 //! byte for byte.
 //!
-//! **What is not known stays unavailable.** A register that was not written yet is not zero. Neither is a byte that nobody touched, nor a digit
+//! **What is not known stays unavailable.** A register that was not written yet is not zero. Neither is a byte that no instruction accessed, nor a digit
 //! that the trace shows as `-` or `x`. A contradiction is reported, not repaired.
 //!
 //! **A line that cannot be read is kept.** It is counted and reported with its number, and with what was expected at which token. The

@@ -118,7 +118,7 @@ fn cortex_m3() {
     assert_eq!(psr.to_string(), "??0?????");
 }
 
-/// The data bus writes bytes as they stand in memory, whatever the order of the processor.
+/// The data bus writes bytes in their order in memory, whatever the order of the processor.
 #[test]
 fn cortex_m4() {
     let text = "\

@@ -31,7 +31,7 @@ pub const SIGNAL: libc::c_int = libc::SIGSTKFLT;
 /// How much memory is held for the end of a run: for threads to leave, places to take out and what the file says of them.
 const FOR_LEAVING: usize = 16 << 20;
 
-/// How much more for each cpu: its ring is read a last time, into a vector that grows as it is.
+/// How much more for each cpu: its ring is read a last time, into a vector that grows meanwhile.
 const FOR_RING: usize = 16 << 20;
 
 /// From what size on a request of an expendable thread just fails: its size is then likely to be a file's word, and the
@@ -118,7 +118,7 @@ pub fn verify() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Has an abort for want of memory be an exit with a message, or the end of an expendable thread. Every other one is as it was.
+/// Makes an abort for want of memory an exit with a message, or the end of an expendable thread. Other aborts do not change.
 pub fn handle_aborts() {
     extern "C" fn aborted(signal: libc::c_int) {
         const WORDS: &str = "tracewire: out of memory\n";
@@ -288,7 +288,7 @@ impl<R: Send + 'static> Expendable<R> {
         self.progress.state() != Progress::WORKING
     }
 
-    /// What has come of it, when it is over.
+    /// The result, when it is over.
     ///
     /// # Errors
     /// When there was not enough memory for it.

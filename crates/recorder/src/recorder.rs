@@ -380,7 +380,7 @@ impl Recorder {
         self
     }
 
-    /// What is asked whether patterns are meant that have more than [`MOST_PLACES`](tracewire_script::MOST_PLACES) places, before
+    /// The function that decides about patterns that have more than [`MOST_PLACES`](tracewire_script::MOST_PLACES) places, before
     /// anything is put in. It is called on another thread; a program that was attached to runs meanwhile. Otherwise they are an
     /// error.
     pub fn confirm(
@@ -585,7 +585,7 @@ impl Origin {
         matches!(self, Self::Started)
     }
 
-    /// Whether it was found during a run: what cannot be done with it is no error of the run.
+    /// Whether it was found during a run. Then a tracepoint that it cannot have is not an error of the run.
     pub const fn is_followed(self) -> bool {
         matches!(self, Self::Found | Self::Forked | Self::Executed)
     }

@@ -26,7 +26,7 @@
 //! # Principles
 //!
 //! A session ([`run`]) is a loop over one stream: bytes become requests, a [`Responder`] answers each, replies become
-//! bytes. The session does what every stub does alike: framing, acknowledgements, `PacketSize`, and the log. It sends the empty reply to an unknown
+//! bytes. The session does what all stubs have to do: framing, acknowledgements, `PacketSize`, and the log. It sends the empty reply to an unknown
 //! packet, and an error with a text to a malformed one. The responder differs: a saved trace ([`saved`]), a live
 //! program ([`live`]), a recorded execution ([`replay`]), a machine of your own ([`Stub`]), or a test's program ([`fake`]).
 //! They share the answers about memory, registers, threads and objects.

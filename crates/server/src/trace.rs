@@ -561,7 +561,7 @@ impl Trace {
         !status.running && status.stop_reason == Some(StopReason::Command)
     }
 
-    /// Stops the run for the client, with the note that it has sent for that.
+    /// Stops the run on the client's request, with the stop note of that request.
     pub(crate) fn stop(&mut self, target: Option<&mut impl Target>) -> Reply {
         // A run that has ended by itself keeps its reason, and the stop note is dropped.
         let note = self.stop_note.take();

@@ -1,7 +1,7 @@
 //! The list of loaded objects that the dynamic linker keeps.
 //!
 //! The dynamic linker calls an empty function before and after each change of the list. A debugger can put a breakpoint
-//! there (`struct r_debug` in `<link.h>`; glibc and musl alike). After a change, no code of a new object has run yet.
+//! there (`struct r_debug` in `<link.h>`; the same in glibc and musl). After a change, no code of a new object has run yet.
 
 use object::{Object, ObjectSymbol};
 

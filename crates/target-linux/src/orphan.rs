@@ -1,4 +1,4 @@
-//! What a killed tracer left in a program: jumps, and frames in the rings that nobody has read.
+//! What a killed tracer left in a program: jumps, and frames in the rings that were not read.
 
 use std::io;
 use std::ops::Range;

@@ -426,7 +426,7 @@ impl Process {
         self.tracee.go_on(id, info.si_signo)
     }
 
-    /// Whether the signal will end the process with a core dump, which should show the program as it is.
+    /// Whether the signal will end the process with a core dump, which should have the program's own code.
     fn would_dump_core(&self, id: Tid, info: &siginfo_t) -> bool {
         if self.tracee.breakpoints.is_empty() && !self.tracee.fast.is_in_use() {
             return false;

@@ -11,7 +11,7 @@ use crate::stub::Piece;
 
 /// How many sites are remembered.
 const MOST_SITES: usize = 4;
-/// How many pieces of each, and how many bytes: they are asked for in vain where the stack is deeper.
+/// How many pieces of each, and how many bytes: this costs a reply without use where the stack is deeper.
 const MOST_PIECES: usize = 4;
 const MOST_BYTES: usize = 512;
 
@@ -58,7 +58,7 @@ mod tests {
         // The same place in another frame of the stack.
         forecast.note(Address(5), vec![(Address(0x580), 8), (Address(0x200), 8)]);
         assert_eq!(forecast.pieces().len(), 4);
-        // Much memory is not read in vain.
+        // A wrong forecast must not cost much memory.
         forecast.note(Address(5), vec![(Address(0), MOST_BYTES + 1)]);
         assert_eq!(forecast.pieces().len(), 3);
     }

@@ -29,7 +29,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<Pauses>, TextError> {
     })
 }
 
-/// The lines that tell of pauses, each of at most `limit` bytes.
+/// The lines that describe pauses, each of at most `limit` bytes.
 pub(crate) fn lines<'p>(
     pauses: impl IntoIterator<Item = (Key, &'p [Pause])>,
     limit: usize,

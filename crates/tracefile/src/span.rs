@@ -20,7 +20,7 @@ use crate::frame::Frame;
 /// Within how many bytes above an open span a hit is on the same stack, where nothing was seen that leaves functions.
 const SAME_STACK: u64 = 32 << 10;
 
-/// How many stacks of a thread are told apart.
+/// How many stacks of a thread are distinguished.
 const MOST_STACKS: usize = 4096;
 
 /// How a span ended.

@@ -238,7 +238,7 @@ fn fill_the_disk() {
     println!("finished");
 }
 
-/// Killed with SIGKILL at some moment, it leaves every frame it told of. Behind the end marker may stand what there is
+/// Killed with SIGKILL at some moment, it leaves every frame that it had reported. After the end marker there may be what there is
 /// of the frame that was being written.
 #[test]
 fn a_killed_recorder_leaves_every_finished_frame() {

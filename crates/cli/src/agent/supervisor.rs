@@ -198,7 +198,7 @@ impl Agent {
         self.probes.insert(name, Supervised::new(probe));
     }
 
-    /// Works until it is told to end.
+    /// Works until it gets a request to end.
     pub fn run(mut self) -> anyhow::Result<()> {
         notify::tell("READY=1");
         let probes = tracewire_views::words::count(self.probes.len() as u64, "probe");
@@ -429,7 +429,7 @@ fn recover_all(layout: &Layout) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps files until it is told to end; after an error it reports it and tries again.
+/// Keeps files until it gets a request to end; after an error it reports it and tries again.
 fn keep(mut keeper: Keeper, end: &Receiver<()>) -> Keeper {
     let mut said = None;
     loop {

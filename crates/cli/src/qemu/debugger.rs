@@ -102,7 +102,7 @@ fn connect(stub: &Path, control: &Path) -> anyhow::Result<(Stub, Plugin)> {
     Ok((Stub::connect(&address, &options)?, plugin))
 }
 
-/// Waits for the end of QEMU. Where no debugger is there to be told of it, this program ends with it.
+/// Waits for the end of QEMU. Where no debugger is connected, this program ends with it.
 fn watch(
     mut child: Child,
     has_client: Arc<AtomicBool>,

@@ -45,7 +45,7 @@ impl Content {
             Format::PerfInstructions | Format::ControlFlow => Self::ControlFlow,
             Format::PerfBranches => Self::Branches,
             Format::PerfSamples => Self::Samples,
-            // These write what instructions did only if they are told to.
+            // These write what instructions did only with an option.
             Format::Spike | Format::QemuLog | Format::Execlog
                 if summary.instructions > 0
                     && summary.register_writes == 0

@@ -335,7 +335,7 @@ pub(super) fn by_granules(
     Ok(())
 }
 
-/// What accesses tell of a granule before an instruction.
+/// What accesses say about a granule before an instruction.
 fn state_at(store: &Store, before: u64, granule: u64) -> Result<PageState, Damaged> {
     let Some(number) = page_before(store, granule, before)? else {
         return Ok(PageState::default());
@@ -356,7 +356,7 @@ fn state_at(store: &Store, before: u64, granule: u64) -> Result<PageState, Damag
     Ok(follower.state)
 }
 
-/// What the first accesses to a granule tell of it, where they are reads.
+/// What the first accesses to a granule say about it, where they are reads.
 fn first_of(store: &Store, granule: u64) -> Result<PageState, Damaged> {
     let row = store.partition(Table::Spanning, |row| {
         Ok(store.number(Table::Spanning, row, 0)? < granule)

@@ -5,7 +5,7 @@
 //! 0, 0xa14, 0xf87f42b4, "cmp r4, r6", load, 0x00000004, RAM, r4 -> 0x00000000
 //! ```
 //!
-//! - The number before the disassembly is the first four bytes of the code, whatever its length: it is no opcode, and none is
+//! - The number before the disassembly is the first four bytes of the code, whatever its length. It is not an opcode, and none is
 //!   given. RISC-V's disassembly has the code before it.
 //! - An access has no size and no data. Of a user program its first byte is given, unknown. In a whole machine the address is
 //!   the physical one, with the name of the device: it stays text. Memory that the program may write is unavailable in

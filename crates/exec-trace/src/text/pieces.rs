@@ -10,7 +10,7 @@ use super::owner::{Owners, WINDOW};
 use super::{Dialect, LineState, Lines, pass};
 use crate::record::Record;
 
-/// How far back is gone for what a piece needs to know, in bytes, where no earlier piece is known.
+/// How many bytes before a piece are searched for what it needs to know, where no earlier piece is known.
 const BACK: usize = 1 << 20;
 
 /// What is known at the start of a piece.

@@ -70,7 +70,7 @@ fn content(word: &[u8]) -> Option<Content<'_>> {
     })
 }
 
-/// Where the first word begins that says something of a register or of memory; the end where there is none.
+/// Where the first word about a register or memory begins; the end if there is none.
 fn start_of_contents(text: &[u8]) -> usize {
     let is_blank = |byte: &u8| super::cursor::is_blank(*byte);
     let mut from = 0;

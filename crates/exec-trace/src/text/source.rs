@@ -211,7 +211,7 @@ enum Transcript {
     Perf(perf::Branches),
 }
 
-/// How a text that begins so is transcribed; none where it is read as it is.
+/// How a text with this beginning is transcribed; `None` where it needs no transcription.
 fn transcript(text: &[u8]) -> Option<Transcript> {
     let text = &text[..text.len().min(LOOK as usize)];
     if text.starts_with(TRANSCRIPT) {
@@ -312,7 +312,7 @@ fn keep(from: impl Read + Send, to: &mut File) -> Result<(), CopyError> {
     copy(from, to)
 }
 
-/// A file in a folder that is gone when it is closed.
+/// A file in a folder, without a name: it ends when it is closed.
 fn unnamed_file(folder: &Path) -> io::Result<File> {
     let mut number = std::process::id();
     loop {

@@ -1,6 +1,6 @@
 //! The code that makes a call event.
 //!
-//! It uses three registers and the flags. It is the same at every site but for the site's number, so it is assembled once.
+//! It uses three registers and the flags. Only the number of the site differs between sites, so it is assembled once.
 
 use iced_x86::BlockEncoderOptions;
 use iced_x86::code_asm::*;

@@ -1,4 +1,4 @@
-//! The instructions of agent expressions that are no jumps.
+//! The instructions of agent expressions, except the jumps.
 
 use iced_x86::code_asm::*;
 use tracewire_agent_expr::{EvaluationErrorKind, Instruction, Opcode};

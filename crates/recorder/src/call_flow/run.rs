@@ -281,7 +281,7 @@ impl Run {
         }
     }
 
-    /// Takes out what is gone, and follows what has come.
+    /// Forgets modules that were unloaded, and follows functions of those that were loaded.
     fn libraries_changed(
         &mut self,
         options: &CallOptions,

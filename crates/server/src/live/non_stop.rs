@@ -184,7 +184,7 @@ impl LiveProgram {
         }
     }
 
-    /// Waits for something that the client is to be told of.
+    /// Waits for an event that the client gets as a notification.
     pub(super) fn await_news(&mut self) -> Unsolicited {
         while self.non_stop.on {
             if self.non_stop.first == First::Unknown

@@ -38,7 +38,7 @@ pub(super) fn merged(of_stub: &FeatureList, has_tracepoints: bool) -> FeatureLis
     merged
 }
 
-/// What the stub is told that the client can do: breakpoints are to be reported as such, and registers described.
+/// What `qSupported` says to the stub: it may report breakpoints as such, and describe registers.
 pub(super) fn for_stub(client: &FeatureList) -> FeatureList {
     let mut features = client.clone();
     for name in ["swbreak", "hwbreak"] {

@@ -62,7 +62,7 @@ pub struct Proxy {
     /// None where the stub has tracepoints of its own, which are let pass.
     trace: Option<Trace>,
     running: Option<Running>,
-    /// The thread that the client has selected, or was told of.
+    /// The thread that the client has selected, or that the last stop reply named.
     selected: Option<ThreadSelector>,
     processes: Processes,
     /// Why nothing more is asked of the stub.

@@ -1,4 +1,4 @@
-//! The processes of the program, as far as its stops have told of them: which of them the client has let go.
+//! The processes of the program, as far as its stops have named them, and which of them the client has detached from.
 
 use std::collections::BTreeSet;
 

@@ -363,7 +363,7 @@ impl Proxy {
         self.go(running.plan, &again, interrupted)
     }
 
-    /// Whether a stop is one for an interrupt that the client was told of already.
+    /// Whether a stop is for an interrupt that was reported to the client already.
     fn is_owed(&mut self, stop: &Stop, running: &Running) -> bool {
         let owed = std::mem::take(&mut self.owes_interrupt);
         owed && stop.signal == Signal::INTERRUPT && running.interrupted.is_none()

@@ -472,7 +472,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// Something went wrong while the program ran: the client is told, with the program stopped.
+    /// An error while the program ran: the program is stopped, and the client gets the error.
     fn failed_running(&mut self, error: &RemoteError) {
         let was_stopped = self.proxy.target.last_stop().cloned();
         let words = self.proxy.fail(error);
@@ -498,7 +498,7 @@ impl<'p> Session<'p> {
         self.send(&Reply::Error(Failure::text(&words)));
     }
 
-    /// Takes note of an error. The client is told where it waits for the program.
+    /// Keeps an error. The client gets it if it waits for the program.
     fn check(&mut self, result: Result<(), RemoteError>) {
         match result {
             Ok(()) => {}

@@ -1,4 +1,4 @@
-//! A run that another program carries out: the definitions for it, and what comes of it.
+//! A run that another program carries out: the definitions for it, and its results.
 
 use tracewire_arch::Architecture;
 use tracewire_experiment::handover::{AdoptError, Adopted, Progress};

@@ -46,8 +46,8 @@ impl Patcher<'_> {
         placed
     }
 
-    /// Takes out the jumps that read any of these bytes, lower ones first. A jump behind the first byte is nobody who
-    /// reads: it is the one whose own bytes these are.
+    /// Takes out the jumps that read any of these bytes, lower ones first. A jump after the first byte is not one of
+    /// them: these bytes are its own.
     pub(crate) fn lift(&mut self, bytes: Range<u64>) -> Vec<Lifted> {
         let last = bytes.start;
         self.lift_up_to(last, bytes)
@@ -260,7 +260,7 @@ impl Patcher<'_> {
 }
 
 impl super::Fast {
-    /// No jump stands at a site any more.
+    /// No site has a jump any more.
     pub(super) fn strike(&mut self, site: u64) {
         if let Some(journal) = self.journal_of(site) {
             journal.remove(site);

@@ -1,7 +1,7 @@
-//! What a tracer would have to know that comes after us, should we be killed: which bytes of the program our jumps stand in,
+//! What the next tracer has to know if this one is killed: in which bytes of the program there are jumps,
 //! which counters of markers are one too high, what the frames in the rings mean, and which file the others are in.
 //!
-//! It stands behind the rings, in the memory that the program and we share, and so lives as long as the program does.
+//! It is behind the rings, in the memory that the program and we share, and so lives as long as the program does.
 //! An entry is complete before its jump is written, and goes when the jump is out. A counter's comes after it is raised and
 //! goes before it is lowered: one that stays too high costs some time, one that is too low takes a marker from others.
 

@@ -277,7 +277,7 @@ impl<'a> Sample<'a> {
 
     /// Where it was; none where the line has no address.
     pub(super) fn place(&self) -> Option<Place<'a>> {
-        // How memory was accessed is told between the address of the memory and that of the instruction.
+        // How memory was accessed comes between the address of the memory and that of the instruction.
         let told = memchr(b'|', self.rest).filter(|at| self.rest[*at..].starts_with(b"|OP "));
         let skipped = told.unwrap_or(0);
         let row = Row::find(&self.rest[skipped..])?;

@@ -23,7 +23,7 @@ pub(in crate::text) fn header_form(line: &[u8]) -> Option<Form> {
     }
 }
 
-/// How the text that begins so is transcribed; none where it is read as it is.
+/// How the text with this beginning is transcribed; `None` where it needs no transcription.
 pub(in crate::text) fn transcript<'a, L: Iterator<Item = &'a [u8]>>(
     lines: impl Fn() -> L,
 ) -> Option<Branches> {
