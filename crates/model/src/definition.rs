@@ -43,6 +43,25 @@ pub struct TracepointDefinition {
 }
 
 impl TracepointDefinition {
+    /// An enabled tracepoint by a trap, without condition, steps, pass count and actions.
+    #[must_use]
+    pub fn new(number: TracepointNumber, address: Address) -> Self {
+        Self {
+            number,
+            address,
+            enabled: true,
+            kind: TracepointKind::Trap,
+            step_count: 0,
+            pass_count: 0,
+            condition: None,
+            actions: Vec::new(),
+            step_actions: Vec::new(),
+            counting: Counting::default(),
+            withholds_registers: false,
+            source: SourceStrings::default(),
+        }
+    }
+
     /// The key of this location of this tracepoint, which no other has.
     #[must_use]
     pub const fn key(&self) -> (TracepointNumber, Address) {

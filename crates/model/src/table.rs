@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::counting::Counting;
-use crate::definition::{SourceStrings, TracepointDefinition, TracepointUsage};
+use crate::definition::{TracepointDefinition, TracepointUsage};
 use crate::definition_record::{DefinitionContent, DefinitionRecord, SourceKind};
 use crate::number::{Address, TracepointNumber};
 
@@ -20,6 +19,20 @@ pub struct Tracepoint {
     pub skipped: u64,
     /// When it was out of the program, because the run limited what its hits may cost: in the order of time.
     pub pauses: Vec<Pause>,
+}
+
+impl Tracepoint {
+    /// A tracepoint of which only the definition is known.
+    #[must_use]
+    pub const fn new(definition: TracepointDefinition) -> Self {
+        Self {
+            definition,
+            usage: None,
+            served: None,
+            skipped: 0,
+            pauses: Vec::new(),
+        }
+    }
 }
 
 /// A time in which a tracepoint was out of the program and its hits were not counted. In microseconds, on the clock of
@@ -113,26 +126,14 @@ impl TracepointTable {
             condition,
         } = content
         {
-            let tracepoint = Tracepoint {
-                definition: TracepointDefinition {
-                    number,
-                    address,
-                    enabled,
-                    kind,
-                    step_count,
-                    pass_count,
-                    condition,
-                    actions: Vec::new(),
-                    step_actions: Vec::new(),
-                    counting: Counting::default(),
-                    withholds_registers: false,
-                    source: SourceStrings::default(),
-                },
-                usage: None,
-                served: None,
-                skipped: 0,
-                pauses: Vec::new(),
-            };
+            let tracepoint = Tracepoint::new(TracepointDefinition {
+                enabled,
+                kind,
+                step_count,
+                pass_count,
+                condition,
+                ..TracepointDefinition::new(number, address)
+            });
             self.end_string();
             match place.and_then(|place| self.tracepoints.get_mut(place)) {
                 Some(old) => *old = tracepoint,

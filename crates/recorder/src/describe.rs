@@ -131,13 +131,7 @@ pub fn first_description(
 ) -> Result<Description, LineError> {
     let tracepoints = definitions
         .iter()
-        .map(|definition| Tracepoint {
-            definition: definition.clone(),
-            usage: None,
-            served: None,
-            skipped: 0,
-            pauses: Vec::new(),
-        })
+        .map(|definition| Tracepoint::new(definition.clone()))
         .collect();
     let status = StatusFields {
         stop_reason: Some(StopReason::NotRun),
@@ -199,11 +193,10 @@ pub fn tracepoints<S: FrameStore>(
     past: &PastTracepoints,
 ) -> Vec<Tracepoint> {
     let now = experiment.tracepoints().map(|tracepoint| Tracepoint {
-        definition: tracepoint.definition().clone(),
         usage: Some(tracepoint.usage()),
         served: served(experiment, tracepoint),
         skipped: tracepoint.skipped(),
-        pauses: Vec::new(),
+        ..Tracepoint::new(tracepoint.definition().clone())
     });
     let mut all: BTreeMap<Key, Tracepoint> = now
         .map(|tracepoint| (tracepoint.definition.key(), tracepoint))

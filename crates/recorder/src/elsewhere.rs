@@ -59,13 +59,7 @@ pub fn define(
         disconnected: settings.disconnected,
         ..StatusFields::default()
     };
-    let tracepoints = definitions.into_iter().map(|definition| Tracepoint {
-        definition,
-        usage: None,
-        served: None,
-        skipped: 0,
-        pauses: Vec::new(),
-    });
+    let tracepoints = definitions.into_iter().map(Tracepoint::new);
     Ok(Definitions {
         architecture,
         parts: DescriptionParts {

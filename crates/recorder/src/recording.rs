@@ -579,11 +579,10 @@ impl<'o> Recording<'o> {
             .filter(|tracepoint| (from..to).contains(&tracepoint.definition().address))
             .map(|tracepoint| Past {
                 tracepoint: Tracepoint {
-                    definition: tracepoint.definition().clone(),
                     usage: Some(tracepoint.usage()),
                     served: describe::served(&self.experiment, tracepoint),
                     skipped: tracepoint.skipped(),
-                    pauses: Vec::new(),
+                    ..Tracepoint::new(tracepoint.definition().clone())
                 },
                 missing: tracepoint.missing(),
             })

@@ -104,7 +104,7 @@ fn read_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterNu
 
 #[cfg(test)]
 mod tests {
-    use tracewire_model::{Address, SourceStrings, TracepointKind, TracepointNumber};
+    use tracewire_model::{Address, TracepointNumber};
 
     use super::*;
 
@@ -114,18 +114,8 @@ mod tests {
         let number = |name: &str| all.by_name(name).expect("a register").number;
         let mask = RegisterMask::from_iter(["rip", "ymm0h", "k1"].map(number));
         let definition = TracepointDefinition {
-            number: TracepointNumber(1),
-            address: Address(0x1000),
-            enabled: true,
-            kind: TracepointKind::Trap,
-            step_count: 0,
-            pass_count: 0,
-            condition: None,
             actions: vec![Action::Registers(mask)],
-            step_actions: Vec::new(),
-            counting: tracewire_model::Counting::default(),
-            withholds_registers: false,
-            source: SourceStrings::default(),
+            ..TracepointDefinition::new(TracepointNumber(1), Address(0x1000))
         };
         let left_out = |set| {
             let machine = Architecture::X86_64;

@@ -277,13 +277,9 @@ impl FileParts {
         options: &RecordOptions,
         order: ByteOrder,
     ) -> Result<Experiment<Buffer>, RecordError> {
-        let first = definitions.iter().map(|definition| Tracepoint {
-            definition: definition.clone(),
-            usage: None,
-            served: None,
-            skipped: 0,
-            pauses: Vec::new(),
-        });
+        let first = definitions
+            .iter()
+            .map(|definition| Tracepoint::new(definition.clone()));
         let not_run = StatusFields {
             stop_reason: Some(StopReason::NotRun),
             ..StatusFields::default()
@@ -346,11 +342,10 @@ impl FileParts {
 
 fn tracepoints<S: FrameStore>(experiment: &Experiment<S>) -> Vec<Tracepoint> {
     let all = experiment.tracepoints().map(|tracepoint| Tracepoint {
-        definition: tracepoint.definition().clone(),
         usage: Some(tracepoint.usage()),
         served: describe::served(experiment, tracepoint),
         skipped: tracepoint.skipped(),
-        pauses: Vec::new(),
+        ..Tracepoint::new(tracepoint.definition().clone())
     });
     all.collect()
 }

@@ -429,25 +429,17 @@ impl Resolver {
             }
             resolution.placed.push(Placed {
                 definition: TracepointDefinition {
-                    number: tracepoint.number,
-                    address: location.address,
                     enabled: tracepoint.enabled || self.chain.switches(tracepoint.number),
-                    kind: TracepointKind::Trap,
-                    step_count: 0,
-                    pass_count: 0,
-                    condition: None,
                     actions: match departure.point.role {
                         SpanRole::Longjmp => for_longjmp.clone(),
                         _ => vec![Action::Registers(registers.into_iter().collect())],
                     },
-                    step_actions: Vec::new(),
-                    counting: tracewire_model::Counting::default(),
-                    withholds_registers: false,
                     source: SourceStrings {
                         at: Some(format!("*{}", location.address)),
                         span: Some(departure.point.to_string()),
                         ..SourceStrings::default()
                     },
+                    ..TracepointDefinition::new(tracepoint.number, location.address)
                 },
                 location,
             });

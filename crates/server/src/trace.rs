@@ -18,9 +18,9 @@ use tracewire_experiment::{
     Experiment, InstallError, Options, Registers, Target, TargetError, Unreadable,
 };
 use tracewire_model::{
-    Address, ByteOrder, DefinitionRecord, FrameNumber, SourceKind, SourceStrings, StatusFields,
-    StopReason, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
-    VariableDefinition, VariableNumber,
+    Address, ByteOrder, DefinitionRecord, FrameNumber, SourceKind, StatusFields, StopReason,
+    Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
+    VariableNumber,
 };
 use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString, TraceRequest};
@@ -277,18 +277,12 @@ impl Trace {
             return Reply::Error(Failure::text("static tracepoints are not supported"));
         }
         let definition = TracepointDefinition {
-            number: packet.number,
-            address: packet.address,
             enabled: packet.enabled,
             kind: packet.kind,
             step_count: packet.step_count,
             pass_count: packet.pass_count,
             condition: packet.condition.clone(),
-            actions: Vec::new(),
-            step_actions: Vec::new(),
-            counting: tracewire_model::Counting::default(),
-            withholds_registers: false,
-            source: SourceStrings::default(),
+            ..TracepointDefinition::new(packet.number, packet.address)
         };
         let full = self.definitions.len() >= MOST_TRACEPOINTS;
         match self.definition(packet.number, packet.address) {
@@ -604,14 +598,13 @@ impl Trace {
                     definition.source.clone_from(&told.source);
                 }
                 Tracepoint {
-                    definition,
                     usage: Some(tracepoint.usage()),
                     skipped: tracepoint.skipped(),
-                    pauses: Vec::new(),
                     served: self
                         .experiment
                         .last_served(tracepoint.definition().address)
                         .map(tracewire_experiment::Served::told),
+                    ..Tracepoint::new(definition)
                 }
             })
             .collect()

@@ -5,8 +5,8 @@ use std::fs::File;
 use tracewire_arch::Architecture;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_model::{
-    Action, Address, RegisterMask, RegisterNumber, SourceStrings, StopReason, TracepointDefinition,
-    TracepointKind, TracepointNumber,
+    Action, Address, RegisterMask, RegisterNumber, StopReason, TracepointDefinition,
+    TracepointNumber,
 };
 use tracewire_sample_machine::{Options, Program, Trace};
 use tracewire_target_replay::{Collected, Execution, FrameSink, Recorded, Request};
@@ -30,13 +30,6 @@ fn request(address: u64) -> Request {
     let registers: RegisterMask = [4, 29, 37].map(RegisterNumber).into_iter().collect();
     Request {
         definitions: vec![TracepointDefinition {
-            number: TracepointNumber(1),
-            address: Address(address),
-            enabled: true,
-            kind: TracepointKind::Trap,
-            step_count: 0,
-            pass_count: 0,
-            condition: None,
             actions: vec![
                 Action::Registers(registers),
                 Action::Memory {
@@ -45,10 +38,7 @@ fn request(address: u64) -> Request {
                     length: 8,
                 },
             ],
-            step_actions: Vec::new(),
-            counting: tracewire_model::Counting::default(),
-            withholds_registers: false,
-            source: SourceStrings::default(),
+            ..TracepointDefinition::new(TracepointNumber(1), Address(address))
         }],
         variables: Vec::new(),
         limit: 1 << 30,

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use tracewire_arch::X86Registers;
 use tracewire_model::{
     Address, ByteOrder, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
-    TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+    TracepointNumber, VariableDefinition, VariableNumber,
 };
 use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
 
@@ -92,20 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
     let registers = X86Registers::Core;
     let layout = registers.layout_32();
-    let definition = TracepointDefinition {
-        number: TracepointNumber(1),
-        address: Address(SITE),
-        enabled: true,
-        kind: TracepointKind::Trap,
-        step_count: 0,
-        pass_count: 0,
-        condition: None,
-        actions: Vec::new(),
-        step_actions: Vec::new(),
-        counting: tracewire_model::Counting::default(),
-        withholds_registers: false,
-        source: Default::default(),
-    };
+    let definition = TracepointDefinition::new(TracepointNumber(1), Address(SITE));
     let status = StatusFields {
         stop_reason: Some(StopReason::Command),
         stop_text: Some(String::new()),
@@ -125,13 +112,7 @@ fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
             builtin: true,
             name: "trace_timestamp".to_owned(),
         }],
-        tracepoints: vec![Tracepoint {
-            definition,
-            usage: None,
-            served: None,
-            skipped: 0,
-            pauses: Vec::new(),
-        }],
+        tracepoints: vec![Tracepoint::new(definition)],
         ..DescriptionParts::default()
     })?;
     let format = FrameFormat {

@@ -196,11 +196,8 @@ impl CollectedFile<'_> {
         let tracepoints = self.request.definitions.iter().enumerate();
         let mut tracepoints: Vec<_> = tracepoints
             .map(|(at, definition)| Tracepoint {
-                definition: definition.clone(),
                 usage: usage(at),
-                served: None,
-                skipped: 0,
-                pauses: Vec::new(),
+                ..Tracepoint::new(definition.clone())
             })
             .collect();
         tell_as_gdb_takes(&mut tracepoints, &self.registers.layout);

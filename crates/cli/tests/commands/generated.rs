@@ -5,7 +5,7 @@ use std::path::Path;
 use tracewire_arch::{RegisterLayout, StandardRegisters};
 use tracewire_model::{
     Address, ByteOrder, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
-    TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+    TracepointNumber, VariableDefinition, VariableNumber,
 };
 use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
 
@@ -36,26 +36,10 @@ fn in_order(order: ByteOrder, value: u64, size: usize) -> Vec<u8> {
 }
 
 fn tracepoint(number: i32, address: u64) -> Tracepoint {
-    Tracepoint {
-        definition: TracepointDefinition {
-            number: TracepointNumber(number),
-            address: Address(address),
-            enabled: true,
-            kind: TracepointKind::Trap,
-            step_count: 0,
-            pass_count: 0,
-            condition: None,
-            actions: Vec::new(),
-            step_actions: Vec::new(),
-            counting: tracewire_model::Counting::default(),
-            withholds_registers: false,
-            source: Default::default(),
-        },
-        usage: None,
-        served: None,
-        skipped: 0,
-        pauses: Vec::new(),
-    }
+    Tracepoint::new(TracepointDefinition::new(
+        TracepointNumber(number),
+        Address(address),
+    ))
 }
 
 fn variable(number: i32, name: &str) -> VariableDefinition {

@@ -108,11 +108,10 @@ fn describe<S: FrameStore>(experiment: &Experiment<S>) -> Description {
             Tracepoint {
                 usage: Some(tracepoint.usage()),
                 skipped: tracepoint.skipped(),
-                pauses: Vec::new(),
                 served: experiment
                     .last_served(definition.address)
                     .map(tracewire_experiment::Served::told),
-                definition,
+                ..Tracepoint::new(definition)
             }
         })
         .collect();

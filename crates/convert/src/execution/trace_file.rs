@@ -17,7 +17,7 @@ use tracewire_exec_trace::record::{InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::Recording;
 use tracewire_model::{
     Action, RegisterMask, SourceStrings, Status, StatusFields, StopReason, Tracepoint,
-    TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+    TracepointDefinition, TracepointNumber, VariableDefinition, VariableNumber,
 };
 use tracewire_tracefile::{
     Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFileWriter, unknown_masks,
@@ -111,29 +111,19 @@ fn description(
             builtin(TIMESTAMP, "trace_timestamp"),
             builtin(CPU, "trace_cpu"),
         ],
-        tracepoints: vec![Tracepoint {
-            definition: TracepointDefinition {
-                number: TRACEPOINT,
-                address: first.map_or_else(Default::default, |first| first.address),
-                enabled: true,
-                kind: TracepointKind::Trap,
-                step_count: steps,
-                pass_count: 0,
-                condition: None,
-                actions: registers.clone(),
-                step_actions: if steps > 0 { registers } else { Vec::new() },
-                counting: tracewire_model::Counting::default(),
-                withholds_registers: false,
-                source: SourceStrings {
-                    commands,
-                    ..SourceStrings::default()
-                },
+        tracepoints: vec![Tracepoint::new(TracepointDefinition {
+            step_count: steps,
+            actions: registers.clone(),
+            step_actions: if steps > 0 { registers } else { Vec::new() },
+            source: SourceStrings {
+                commands,
+                ..SourceStrings::default()
             },
-            usage: None,
-            served: None,
-            skipped: 0,
-            pauses: Vec::new(),
-        }],
+            ..TracepointDefinition::new(
+                TRACEPOINT,
+                first.map_or_else(Default::default, |first| first.address),
+            )
+        })],
         ..DescriptionParts::default()
     })?)
 }

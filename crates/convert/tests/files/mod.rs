@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tracewire_model::{
-    Address, ByteOrder, SourceStrings, Status, Tracepoint, TracepointDefinition, TracepointKind,
-    TracepointNumber, VariableDefinition, VariableNumber,
+    Address, ByteOrder, SourceStrings, Status, Tracepoint, TracepointDefinition, TracepointNumber,
+    VariableDefinition, VariableNumber,
 };
 use tracewire_test_support::SAMPLES;
 use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFile};
@@ -53,21 +53,11 @@ pub fn block(order: ByteOrder, flags: u32, pc: u64) -> Vec<u8> {
 
 pub fn definition(number: i32, address: u64, at: &str) -> TracepointDefinition {
     TracepointDefinition {
-        number: TracepointNumber(number),
-        address: Address(address),
-        enabled: true,
-        kind: TracepointKind::Trap,
-        step_count: 0,
-        pass_count: 0,
-        condition: None,
-        actions: Vec::new(),
-        step_actions: Vec::new(),
-        counting: tracewire_model::Counting::default(),
-        withholds_registers: false,
         source: SourceStrings {
             at: Some(at.to_owned()),
             ..SourceStrings::default()
         },
+        ..TracepointDefinition::new(TracepointNumber(number), Address(address))
     }
 }
 
@@ -104,16 +94,7 @@ pub fn parts(
         target_xml: Some(machine(order)),
         status: status(status_line),
         variables,
-        tracepoints: tracepoints
-            .into_iter()
-            .map(|definition| Tracepoint {
-                definition,
-                usage: None,
-                served: None,
-                skipped: 0,
-                pauses: Vec::new(),
-            })
-            .collect(),
+        tracepoints: tracepoints.into_iter().map(Tracepoint::new).collect(),
         ..DescriptionParts::default()
     }
 }

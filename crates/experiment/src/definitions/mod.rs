@@ -233,13 +233,7 @@ mod tests {
                     builtin: false,
                     name: "hits".to_owned(),
                 }],
-                tracepoints: vec![Tracepoint {
-                    definition,
-                    usage: None,
-                    served: None,
-                    skipped: 0,
-                    pauses: Vec::new(),
-                }],
+                tracepoints: vec![Tracepoint::new(definition)],
                 ..DescriptionParts::default()
             },
         }

@@ -24,11 +24,8 @@ fn description(experiment: Option<&Experiment<SpoolStore>>) -> Description {
             .collect(),
         tracepoints: tracepoints
             .map(|tracepoint| Tracepoint {
-                definition: tracepoint.definition().clone(),
                 usage: Some(tracepoint.usage()),
-                served: None,
-                pauses: Vec::new(),
-                skipped: 0,
+                ..Tracepoint::new(tracepoint.definition().clone())
             })
             .collect(),
         modules: vec![],

@@ -299,11 +299,8 @@ impl FileParts {
         let is_over = !status.running;
         change(&mut status);
         let tracepoints = experiment.tracepoints().map(|one| Tracepoint {
-            definition: one.definition().clone(),
             usage: is_over.then(|| one.usage()),
-            served: None,
-            skipped: 0,
-            pauses: Vec::new(),
+            ..Tracepoint::new(one.definition().clone())
         });
         let aggregates = experiment.aggregates().into_iter();
         let aggregates = aggregates.map(|(number, one, table)| ((number, one.index), table));

@@ -11,13 +11,10 @@ use super::Trace;
 impl Trace {
     /// The experiment, for another program on this machine.
     pub(crate) fn definitions_for(&self, architecture: Architecture) -> Definitions {
-        let tracepoints = self.experiment.tracepoints().map(|one| Tracepoint {
-            definition: one.definition().clone(),
-            usage: None,
-            served: None,
-            skipped: 0,
-            pauses: Vec::new(),
-        });
+        let tracepoints = self
+            .experiment
+            .tracepoints()
+            .map(|one| Tracepoint::new(one.definition().clone()));
         // The others are made by the expressions that use them.
         let variables = self.experiment.variables();
         let variables = variables.filter(|variable| !variable.name.is_empty());

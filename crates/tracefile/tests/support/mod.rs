@@ -3,34 +3,21 @@
 
 use tracewire_model::{
     Address, ByteOrder, SourceStrings, Status, StatusFields, StopReason, Tracepoint,
-    TracepointDefinition, TracepointKind, TracepointNumber, TracepointUsage,
+    TracepointDefinition, TracepointNumber, TracepointUsage,
 };
 use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
 
 /// A tracepoint without condition and actions.
 pub fn tracepoint(number: i32, address: u64) -> Tracepoint {
     Tracepoint {
-        definition: TracepointDefinition {
-            number: TracepointNumber(number),
-            address: Address(address),
-            enabled: true,
-            kind: TracepointKind::Trap,
-            step_count: 0,
-            pass_count: 0,
-            condition: None,
-            actions: Vec::new(),
-            step_actions: Vec::new(),
-            counting: tracewire_model::Counting::default(),
-            withholds_registers: false,
+        usage: Some(TracepointUsage::default()),
+        ..Tracepoint::new(TracepointDefinition {
             source: SourceStrings {
                 at: Some(format!("*{address:#x}")),
                 ..SourceStrings::default()
             },
-        },
-        usage: Some(TracepointUsage::default()),
-        served: None,
-        skipped: 0,
-        pauses: Vec::new(),
+            ..TracepointDefinition::new(TracepointNumber(number), Address(address))
+        })
     }
 }
 
