@@ -61,33 +61,37 @@ pub(crate) struct DynamicLinker {
 impl DynamicLinker {
     /// For a program that has not executed anything.
     pub(crate) fn at_start(abi: Abi, memory: &Memory, thread: Tid) -> Self {
-        let Ok(auxiliary) = AuxiliaryVector::read(thread, abi.bytes()) else {
-            return Self {
-                abi,
-                ..Self::default()
-            };
-        };
-        Self {
-            abi,
-            hook: auxiliary
-                .get(libc::AT_BASE)
-                .and_then(|base| hook_by_symbol(thread, base)),
-            dynamic: dynamic_section(abi, memory, &auxiliary),
-            ..Self::default()
-        }
+        let (mut dynamic_linker, base) = Self::without_hook(abi, memory, thread);
+        dynamic_linker.hook = base.and_then(|base| hook_by_symbol(thread, base));
+        dynamic_linker
     }
 
-    /// For a program that is already running.
+    /// For a program that is already running. Its threads are stopped, so the dynamic linker's file is read only if the
+    /// dynamic linker itself does not say where the hook is.
     pub(crate) fn of_running(abi: Abi, memory: &Memory, thread: Tid) -> Self {
-        let mut dynamic_linker = Self::at_start(abi, memory, thread);
-        if let Some(debug) = dynamic_linker.debug(memory) {
-            dynamic_linker.hook = abi
-                .read_at(memory, debug, debug_words::FUNCTION)
-                .filter(|function| *function != 0)
-                .or(dynamic_linker.hook);
+        let (mut dynamic_linker, base) = Self::without_hook(abi, memory, thread);
+        let debug = dynamic_linker.debug(memory);
+        dynamic_linker.hook = debug
+            .and_then(|debug| abi.read_at(memory, debug, debug_words::FUNCTION))
+            .filter(|function| *function != 0)
+            .or_else(|| hook_by_symbol(thread, base?));
+        if debug.is_some() {
             dynamic_linker.known = dynamic_linker.keys(memory);
         }
         dynamic_linker
+    }
+
+    /// Its state without the hook, and the address where it is mapped.
+    fn without_hook(abi: Abi, memory: &Memory, thread: Tid) -> (Self, Option<u64>) {
+        let auxiliary = AuxiliaryVector::read(thread, abi.bytes()).ok();
+        let dynamic_linker = Self {
+            abi,
+            dynamic: (auxiliary.as_ref())
+                .and_then(|auxiliary| dynamic_section(abi, memory, auxiliary)),
+            ..Self::default()
+        };
+        let base = auxiliary.and_then(|auxiliary| auxiliary.get(libc::AT_BASE));
+        (dynamic_linker, base)
     }
 
     /// The word size of its structures.
