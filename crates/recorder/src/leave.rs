@@ -1,7 +1,8 @@
-//! The end of a run of several processes: all of them are left in the same two stops.
+//! The end of a run of several processes: all of them are left in the same stops.
 //!
-//! In the first one the tracepoints are taken out. Then all threads run, so that those in pads leave them: to run them alone, a few
-//! at a time, would keep the others stopped for long. In the second one the pads go, and the threads are let go.
+//! Each process has one turn, in which its tracepoints are taken out, threads are run out of pads, and the pads go. Threads that
+//! are still in pads then wait for something. All threads run for a while after the turns of all, and the process has
+//! another turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,8 @@ use crate::recorder::{Origin, leave};
 use crate::report::Ending;
 use crate::together::{Gate, Halting as _, Place, Work};
 
+/// How long threads are run out of pads while the others are stopped.
+const RUN_OUT: Duration = Duration::from_millis(6);
 /// How often it is looked whether threads have left pads.
 const TURN: Duration = Duration::from_millis(5);
 /// How long they may take. What is in a pad for longer sleeps there, and is dealt with one by one.
@@ -32,23 +35,33 @@ pub(crate) fn leave_together<'r>(
     let mut inside = ThreadsInPads::default();
     for member in &mut members {
         member.recording.take_out(ending());
-        inside.extend(member.recording.parts().0.threads_in_pads());
+        inside.extend(member.recording.parts().0.run_out_of_pads(RUN_OUT));
     }
-    place.end(&mut members);
-    for (member, ending) in run_out(&mut members, inside, place) {
-        end(member, ending);
+    if inside.is_empty() {
+        leave_pads(&mut members);
+        place.end(&mut members);
+        place.leave();
+    } else {
+        place.end(&mut members);
+        for (member, ending) in run_out(&mut members, inside, place) {
+            end(member, ending);
+        }
+        members.halt();
+        place.begin(Work::Leave, &mut members);
+        leave_pads(&mut members);
+        place.end(&mut members);
     }
-    members.halt();
-    place.begin(Work::Leave, &mut members);
-    for member in &mut members {
-        member.recording.leave_pads();
-    }
-    place.end(&mut members);
     for member in &mut members {
         member.recording.let_go();
     }
     for member in members {
         end(member, ending());
+    }
+}
+
+fn leave_pads(members: &mut [Member<'_>]) {
+    for member in members {
+        member.recording.leave_pads();
     }
 }
 

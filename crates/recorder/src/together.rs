@@ -283,7 +283,8 @@ impl Together {
     fn work_is_done(&self, work: Work, number: u64) -> Next {
         let mut state = self.lock();
         if !give_back(&mut state, work, number) {
-            return Next::Over;
+            // It has taken longer than its window. The others have theirs without its threads, too.
+            return Next::Window;
         }
         self.changed.notify_all();
         self.wait_in(state, work, number, false)

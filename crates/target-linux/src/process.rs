@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracewire_arch::{Architecture, X86Registers};
 use tracewire_experiment::MemoryRead;
@@ -391,9 +392,11 @@ impl Process {
         self.tracee.detach()
     }
 
-    /// The threads in pads whose tracepoint is removed. All threads are stopped.
+    /// Runs threads out of pads whose tracepoint is removed, for so long at most, and gives those that are still inside. All threads
+    /// are stopped.
     #[must_use]
-    pub fn threads_in_pads(&self) -> ThreadsInPads {
+    pub fn run_out_of_pads(&mut self, limit: Duration) -> ThreadsInPads {
+        self.tracee.run_out_of_pads_within(limit);
         self.tracee.threads_in_pads()
     }
 

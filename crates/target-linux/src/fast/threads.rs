@@ -6,7 +6,8 @@
 //! there, and its handler runs above the pad on the stack. The handler may return or leave by a jump: a pad holds no
 //! lock.
 
-use std::time::Duration;
+use std::num::NonZero;
+use std::time::{Duration, Instant};
 
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_fail_point::fail_point;
@@ -17,6 +18,7 @@ use super::Inside;
 use crate::signal_info::name_site;
 
 use crate::breakpoints::undo;
+use crate::error::Error;
 use crate::ptrace::{Resume, Tid};
 use crate::signal_info::{TRAP_FLAG, is_fault};
 use crate::thread::{Pending, Phase};
@@ -47,6 +49,12 @@ impl ThreadsInPads {
         (self.0.iter()).all(|(id, before)| {
             run_time(*id).is_none_or(|now| now.saturating_sub(*before) >= MOMENT)
         })
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Adds others.
@@ -215,44 +223,25 @@ impl Tracee {
         /// How many attempts: a pad takes less than a microsecond, once the thread has a cpu.
         const TIMES: u32 = 100;
         /// How many attempts are made while the other threads are stopped.
-        const ALONE: u32 = 50;
+        const ALONE: u32 = 20;
         /// The time limit.
         const LONGEST: Duration = Duration::from_millis(10);
-        if !self.fast.has_pads() {
-            return;
-        }
         let mut moment = MOMENT;
         for time in 0..TIMES {
-            self.absorb_all();
-            let stopped = self.threads.all_stopped();
-            for id in &stopped {
-                if let Some(thread) = self.threads.get(*id) {
-                    self.fast.step_back(thread);
-                }
-            }
-            let inside: Vec<Tid> = stopped
-                .into_iter()
-                .filter(|id| self.is_in_retired_pad(*id))
-                .filter(|id| {
-                    self.threads.get(*id).is_some_and(|thread| {
-                        thread.pending.is_none() && thread.phase != Phase::GroupStop
-                    })
-                })
-                .collect();
+            let inside = self.step_back_to_pads();
             if inside.is_empty() {
                 return;
             }
-            for id in inside {
-                if let Some(thread) = self.threads.get_mut(id) {
-                    thread.go_on(Resume::Continue, 0);
-                }
-            }
-            self.forget_while_stopped();
-            if time >= ALONE {
-                moment = (moment * 2).min(LONGEST);
-                if self.go_on_stopped(standing).is_err() {
+            if time < ALONE {
+                if self.run_by_turns(&inside, None).is_err() {
                     return;
                 }
+                continue;
+            }
+            moment = (moment * 2).min(LONGEST);
+            self.forget_while_stopped();
+            if self.go_on_stopped(standing).is_err() {
+                return;
             }
             std::thread::sleep(moment);
             fail_point!("pads/let-run");
@@ -260,6 +249,61 @@ impl Tracee {
                 return;
             }
         }
+    }
+
+    /// Runs threads out of such pads while the others are stopped, for so long at most. Some may be left inside.
+    pub(crate) fn run_out_of_pads_within(&mut self, limit: Duration) {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            let inside = self.step_back_to_pads();
+            if inside.is_empty() || self.run_by_turns(&inside, Some(end)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Moves threads back that have executed nothing of a pad, and gives the others that are to run out of such pads.
+    fn step_back_to_pads(&mut self) -> Vec<Tid> {
+        if !self.fast.has_pads() {
+            return Vec::new();
+        }
+        self.absorb_all();
+        let stopped = self.threads.all_stopped();
+        for id in &stopped {
+            if let Some(thread) = self.threads.get(*id) {
+                self.fast.step_back(thread);
+            }
+        }
+        stopped
+            .into_iter()
+            .filter(|id| self.is_in_retired_pad(*id))
+            .filter(|id| {
+                self.threads.get(*id).is_some_and(|thread| {
+                    thread.pending.is_none() && thread.phase != Phase::GroupStop
+                })
+            })
+            .collect()
+    }
+
+    /// Runs stopped threads for a moment each, no more of them at a time than there are processors: of more threads, most would
+    /// wait for those that have left their pads already and go on in the program.
+    fn run_by_turns(&mut self, threads: &[Tid], end: Option<Instant>) -> Result<(), Error> {
+        let at_once = std::thread::available_parallelism().map_or(1, NonZero::get);
+        self.forget_while_stopped();
+        for group in threads.chunks(at_once) {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
+            for id in group {
+                if let Some(thread) = self.threads.get_mut(*id) {
+                    thread.go_on(Resume::Continue, 0);
+                }
+            }
+            std::thread::sleep(MOMENT);
+            fail_point!("pads/run-by-turns");
+            self.stop_all()?;
+        }
+        Ok(())
     }
 
     /// Handles a fault or report that a thread has stopped for and that is not the program's. Returns whether it was
