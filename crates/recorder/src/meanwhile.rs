@@ -1,15 +1,19 @@
 //! Work beside a program that runs, which may leave it no processor.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracewire_target_linux::{Event, Process};
 
 use crate::error::RecordError;
 use crate::out_of_memory::{Expendable, OutOfMemory};
+use crate::priority::Priority;
 use crate::stop::{Stop, StopHandle};
+use crate::together::processors;
 
+/// How long the work keeps the priority of the thread that begins it, where it leaves the program a processor.
+const FIRST: Duration = Duration::from_millis(250);
 /// How often it is looked whether the work gets a processor.
 const TURN: Duration = Duration::from_millis(20);
 /// How long the program is stopped at once where the work does not.
@@ -18,36 +22,56 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Lets the program run while another thread works, one that can be given up; it may take seconds to read a large program's
 /// symbols.
 ///
-/// Where the program's threads leave that thread waiting for a processor, the program is stopped for a moment now and then:
-/// beside 100 busy threads, work of 0.1 s would take 5 s.
+/// The work begins with the priority of the calling thread. Where it takes longer, it shares the processors with the program. Where
+/// the program's threads leave it waiting for a processor then, the program is stopped for a moment now and then: beside 100
+/// busy threads, work of 0.1 s would take 5 s. So are the others with the same `starvation`.
 ///
 /// `None` if the program has become another one: it has run nothing yet, and the work was about the one before.
 pub fn run_meanwhile<R: Send + 'static>(
     process: &mut Process,
     stop: &StopHandle,
+    starvation: &Starvation,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<Option<R>, RecordError> {
     let (done, starves) = (Arc::new(Done::default()), Arc::new(AtomicBool::new(false)));
     // However this ends, no thread waits any more.
     let ending = SetAtEnd(Arc::clone(&done));
     let (over, interrupter) = (Arc::clone(&done), process.interrupter());
+    let thread = Arc::new(AtomicI32::new(0));
+    let own_thread = Arc::clone(&thread);
     let worker = Expendable::start(
         move || {
             // Set first: the interruption must not be taken for another one.
             over.set();
             interrupter.interrupt();
         },
-        work,
+        move || {
+            if processors() == 1 {
+                Priority::share();
+            }
+            // SAFETY: gettid cannot fail and touches nothing.
+            own_thread.store(unsafe { libc::gettid() }, Ordering::Release);
+            work()
+        },
     )
     .map_err(RecordError::Thread)?;
     let (own, starved, interrupter) = (done, Arc::clone(&starves), process.interrupter());
+    let starvation = starvation.clone();
     std::thread::Builder::new()
         .name("processor".to_owned())
         .spawn(move || {
-            let mut before = waited_for_processor();
+            let begun = Instant::now();
+            let mut before = Duration::ZERO;
             while !own.wait(TURN) {
-                let now = waited_for_processor();
+                let thread = thread.load(Ordering::Acquire);
+                if thread != 0 && begun.elapsed() >= FIRST {
+                    Priority::share_thread(thread);
+                }
+                let now = waited_for_processor(thread);
                 if now.saturating_sub(before) > TURN / 2 {
+                    starvation.note();
+                }
+                if starvation.is_now() {
                     starved.store(true, Ordering::Release);
                     interrupter.interrupt();
                 }
@@ -74,6 +98,22 @@ pub fn run_meanwhile<R: Send + 'static>(
         }
     }
     Ok(Some(worker.result()?))
+}
+
+/// When work beside programs last waited for a processor. The programs of a run have it together: a thread of one of them may
+/// wait for what that of another one reads, and the threads of all of them leave it no processor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Starvation(Arc<Mutex<Option<Instant>>>);
+
+impl Starvation {
+    fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn is_now(&self) -> bool {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| last.elapsed() < TURN)
+    }
 }
 
 /// Whether the work is done.
@@ -111,13 +151,13 @@ impl Drop for SetAtEnd {
     }
 }
 
-/// For how long the threads of this process have been able to run and had no processor, all together; zero where the kernel
-/// does not say.
-fn waited_for_processor() -> Duration {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
-    let waited = tasks.filter_map(|task| {
-        let line = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+/// For how long a thread of this process has been able to run and had no processor; zero before it has begun, and where the
+/// kernel does not say. A run of many processes has many such threads, so each is looked at by itself.
+fn waited_for_processor(thread: libc::pid_t) -> Duration {
+    let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
+    let waited = line.ok().and_then(|line| {
+        let waited = line.split_whitespace().nth(1)?;
+        waited.parse::<u64>().ok()
     });
-    Duration::from_nanos(waited.sum())
+    waited.map_or(Duration::ZERO, Duration::from_nanos)
 }

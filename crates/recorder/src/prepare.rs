@@ -17,7 +17,6 @@ use crate::meanwhile::run_meanwhile;
 use crate::modules::Modules;
 use crate::observer::{Observer, RecordEvent, Warning};
 use crate::out_of_memory::Expendable;
-use crate::priority::Priority;
 use crate::recorder::{Confirm, Origin, RecordOptions};
 use crate::registers::Room;
 use crate::stop::StopHandle;
@@ -52,10 +51,13 @@ impl Prepared {
             Origin::Attached | Origin::Found => {
                 let look = look(process, request)?;
                 let place = request.place.clone();
-                let meanwhile = run_meanwhile(process, stop, move || {
-                    // It may take seconds.
-                    Priority::share();
-                    let looked = look();
+                let starvation = place.as_ref().map(|place| place.starvation());
+                let starvation = starvation.unwrap_or_default();
+                let meanwhile = run_meanwhile(process, stop, &starvation, move || {
+                    let looked = match &place {
+                        Some(place) => place.read(look),
+                        None => look(),
+                    };
                     if let Some(place) = place {
                         place.wait(Gate::Read);
                     }

@@ -5,7 +5,7 @@
 /// program runs, it is the program that is to have the processors.
 ///
 /// A niceness is not enough at a stop: the threads that are let go on have waited, and the scheduler lets them make up for that first. So
-/// it is a real-time priority, for work that is short. What reads symbols gives it [up](Self::share).
+/// it is a real-time priority, for work that is short. What reads symbols gives it [up](Self::share_thread) when it takes long.
 #[derive(Debug)]
 pub struct Priority {
     niceness: libc::c_int,
@@ -31,10 +31,15 @@ impl Priority {
     /// Has the calling thread share the processors with the program from now on, as one that comes first among equals: its work may be
     /// long.
     pub fn share() {
-        let before = Self::current();
-        set_policy(0, libc::SCHED_OTHER, 0);
-        if before.policy != libc::SCHED_OTHER {
-            set_niceness(0, NICENESS);
+        Self::share_thread(0);
+    }
+
+    /// Has another thread of the tracer share them; 0 is the calling one.
+    pub fn share_thread(thread: libc::pid_t) {
+        // SAFETY: it takes a plain number.
+        let policy = unsafe { libc::sched_getscheduler(thread) };
+        if policy != libc::SCHED_OTHER && set_policy(thread, libc::SCHED_OTHER, 0) {
+            set_niceness(thread, NICENESS);
         }
     }
 

@@ -13,6 +13,8 @@ use std::num::NonZero;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::meanwhile::Starvation;
+
 /// How long a process waits for others while its threads are stopped.
 const STOPPED: Duration = Duration::from_millis(15);
 /// How long it waits while they run.
@@ -61,12 +63,29 @@ pub(crate) trait Halting {
 pub(crate) struct Together {
     state: Mutex<State>,
     changed: Condvar,
+    starvation: Starvation,
 }
 
 #[derive(Debug, Default)]
 struct State {
     gates: BTreeMap<Gate, GateState>,
     works: BTreeMap<Work, Windows>,
+    readers: Readers,
+}
+
+/// The threads that read symbols. The first one is alone: the others mostly need the files that it reads, and find them read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Readers {
+    reading: usize,
+    /// One of them is done.
+    has_read: bool,
+}
+
+impl Readers {
+    /// Whether another one has to wait.
+    fn are_enough(self) -> bool {
+        self.reading >= if self.has_read { at_once() } else { 1 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -216,6 +235,23 @@ impl Together {
         }
     }
 
+    /// Reads symbols in turn with the others. A thread that gets no memory is never done, so none waits for long.
+    fn read<R>(&self, read: impl FnOnce() -> R) -> R {
+        let state = self.lock();
+        let waited =
+            (self.changed).wait_timeout_while(state, RUNNING, |state| state.readers.are_enough());
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.readers.reading += 1;
+        drop(state);
+        let result = read();
+        let mut state = self.lock();
+        state.readers.reading -= 1;
+        state.readers.has_read = true;
+        drop(state);
+        self.changed.notify_all();
+        result
+    }
+
     /// Comes to a window with a stopped process, and waits for a turn or for the end of the window.
     fn come(&self, work: Work, wants: bool) -> Next {
         let mut state = self.lock();
@@ -303,9 +339,12 @@ fn give_back(state: &mut State, work: Work, number: u64) -> bool {
 
 /// How many have a turn at the same time: a thread of the tracer and one of the program take turns at what they do.
 fn at_once() -> usize {
-    std::thread::available_parallelism()
-        .map_or(1, NonZero::get)
-        .div_ceil(2)
+    processors().div_ceil(2)
+}
+
+/// How many processors the tracer may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The place of a process among those that wait for each other.
@@ -334,6 +373,16 @@ impl Place {
         if is_ahead {
             self.together.wait(gate);
         }
+    }
+
+    /// Whether what reads symbols gets no processor.
+    pub fn starvation(&self) -> Starvation {
+        self.together.starvation.clone()
+    }
+
+    /// Reads symbols, when few enough of the others do so.
+    pub fn read<R>(&self, read: impl FnOnce() -> R) -> R {
+        self.together.read(read)
     }
 
     /// Waits for the turn of processes that are stopped, in a window in which those of the others are, too.
@@ -443,6 +492,15 @@ mod tests {
         let together = Arc::new(Together::default());
         drop(together.join(Way::Whole));
         assert!(!together.lock().gates[&Gate::Empty].is_open);
+    }
+
+    #[test]
+    fn the_first_one_reads_alone_and_the_others_together() {
+        let together = Together::default();
+        let are_enough = || together.lock().readers.are_enough();
+        together.read(|| assert!(are_enough(), "the first one"));
+        assert!(!are_enough(), "nobody reads");
+        together.read(|| assert_eq!(are_enough(), at_once() == 1, "another one"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tracewire_target_linux::{CallEvents, Event, Process};
 use super::plan::{LeftOut, Plan, PlannedFunction, Selection};
 use super::{CallFlowEvent, CallOptions, CallRecorder, CallReport};
 use crate::error::RecordError;
-use crate::meanwhile::run_meanwhile;
+use crate::meanwhile::{Starvation, run_meanwhile};
 use crate::modules::Modules;
 use crate::observer::Warning;
 use crate::out_of_memory::{Expendable, OutOfMemory};
@@ -98,7 +98,12 @@ fn arm(
     let begun = Instant::now();
     let meanwhile = match origin.is_started() {
         true => None,
-        false => run_meanwhile(process, stop, look(process, options)?)?,
+        false => run_meanwhile(
+            process,
+            stop,
+            &Starvation::default(),
+            look(process, options)?,
+        )?,
     };
     let has_run = meanwhile.is_some();
     let (mut modules, mut warnings, mut selection, mut plan) = match meanwhile {
