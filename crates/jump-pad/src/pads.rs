@@ -134,6 +134,14 @@ impl JumpPads {
         Err(format!("no memory is shared with the program: {refusal}"))
     }
 
+    /// The layout that is tried first for such pads: memory of this size may be had before the tracepoints are known. `None` where
+    /// no layout is possible.
+    #[must_use]
+    pub fn expected_layout(needs: &PadNeeds) -> Option<SharedLayout> {
+        let rings = ring_sizes(needs, cpus()).into_iter().next()?;
+        layout(needs, rings, HOLDS[0]).ok()
+    }
+
     fn new(memory: PadMemory, budget: Option<u64>) -> Self {
         if let Some(factor) = budget {
             memory.shared.set_budget(factor, BUDGET_SLACK);

@@ -11,7 +11,7 @@ use tracewire_script::{Pending, Resolution, Resolver, ScriptError, ScriptTracepo
 use tracewire_target_linux::{Event, Process};
 use tracewire_tracefile::FrameFormat;
 
-use crate::buffer::{Buffer, BufferSize};
+use crate::buffer::Buffer;
 use crate::error::RecordError;
 use crate::meanwhile::run_meanwhile;
 use crate::modules::Modules;
@@ -51,6 +51,10 @@ impl Prepared {
             Origin::Attached | Origin::Found => {
                 let look = look(process, request)?;
                 let place = request.place.clone();
+                if process.prepared_pads().is_none() {
+                    request.prepare_pads(process);
+                }
+                let pads = process.prepared_pads();
                 let starvation = place.as_ref().map(|place| place.starvation());
                 let starvation = starvation.unwrap_or_default();
                 let meanwhile = run_meanwhile(process, stop, &starvation, move || {
@@ -58,6 +62,9 @@ impl Prepared {
                         Some(place) => place.read(look),
                         None => look(),
                     };
+                    if let Some(pads) = pads {
+                        pads.fill();
+                    }
                     if let Some(place) = place {
                         place.wait(Gate::Read);
                     }
@@ -198,10 +205,7 @@ impl Prepared {
             registers,
             &settings,
         )?;
-        let size = request.buffer.unwrap_or_else(|| {
-            let circular = script.circular == Some(true);
-            BufferSize::of(&request.script, None, circular)
-        });
+        let size = request.buffer_size();
         let create = match request.lean {
             true => Buffer::create_lean,
             false => Buffer::create,

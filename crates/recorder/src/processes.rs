@@ -308,6 +308,7 @@ impl<'r> Shared<'r> {
         if matches!(start, ProcessStart::Attach(_)) {
             place.begin(Work::Attach, &mut process);
             process.follow_libraries();
+            self.options.prepare_pads(&mut process);
             place.end(&mut process);
         }
         let mut begun = self.begin(process, origin, None, Some(place));

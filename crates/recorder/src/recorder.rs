@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules};
-use tracewire_experiment::{Budget, Definitions, FrameRates, Mechanism};
+use tracewire_experiment::{Budget, Definitions, FrameRates, Mechanism, PadNeeds};
 use tracewire_expr::CollectLimits;
+use tracewire_jump_pad::JumpPads;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
 use tracewire_script::{Excessive, Script, ScriptError};
@@ -116,7 +117,37 @@ pub(crate) struct RecordOptions {
     pub place: Option<Arc<Place>>,
 }
 
+/// For how many locations memory is had before they are known. Where there are more, it is had again.
+const EXPECTED_LOCATIONS: usize = 1024;
+
 impl RecordOptions {
+    /// The size of the buffer for frames, and whether it is circular.
+    pub fn buffer_size(&self) -> BufferSize {
+        self.buffer.unwrap_or_else(|| {
+            let circular = self.script.settings.circular == Some(true);
+            BufferSize::of(&self.script, None, circular)
+        })
+    }
+
+    /// Has a stopped process map the memory that pads will probably need.
+    pub fn prepare_pads(&self, process: &mut Process) {
+        let BufferSize { size, circular } = self.buffer_size();
+        if self.mechanism == Mechanism::Trap || circular {
+            return;
+        }
+        let needs = PadNeeds {
+            buffer: Some(size),
+            circular,
+            watched: self.trigger.is_some(),
+            tracepoints: self.script.tracepoints.len().max(EXPECTED_LOCATIONS),
+            counts: false,
+            budget: None,
+        };
+        if let Some(layout) = JumpPads::expected_layout(&needs) {
+            process.prepare_pads(layout);
+        }
+    }
+
     pub fn keep_going(&self) -> KeepGoing {
         if self.keep_going {
             return KeepGoing::All;

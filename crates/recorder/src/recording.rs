@@ -13,7 +13,7 @@ use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Address, StatusFields, StopReason, Tracepoint, TracepointNumber};
 use tracewire_script::{Pending, Placed, Resolver};
-use tracewire_target_linux::{Event, Process};
+use tracewire_target_linux::{Event, Process, SharedMemory};
 use tracewire_tracefile::lean::kept_lines;
 
 use crate::buffer::Buffer;
@@ -83,6 +83,8 @@ struct Ended {
     now: u64,
     /// Whether the pads are gone from the program, too.
     has_left_pads: bool,
+    /// The memory of the pads, which is freed when the program runs again.
+    _memory: Option<SharedMemory>,
 }
 
 impl<'o> Recording<'o> {
@@ -200,6 +202,8 @@ impl<'o> Recording<'o> {
     /// # Errors
     /// When the file cannot be written, and the error that the run has ended with.
     pub fn end(mut self, ending: Result<Ending, RecordError>) -> Result<Report, RecordError> {
+        // The pages are freed when the program runs again.
+        let _memory = self.process.pad_memory();
         let ended = self.ended.take_if(|ended| ended.has_left_pads);
         let (ending, failure, now) = match ended {
             Some(ended) => (ended.ending, ended.failure, ended.now),
@@ -231,6 +235,7 @@ impl<'o> Recording<'o> {
             failure,
             now,
             has_left_pads: false,
+            _memory: self.process.pad_memory(),
         });
     }
 

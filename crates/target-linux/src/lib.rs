@@ -147,8 +147,8 @@ pub use debugger::{CaughtCalls, Reports};
 pub use error::Error;
 pub use event::{Event, Resumption, Stop, StopCause, Watch};
 pub use fast::{
-    CallEvents, FramesFile, FramesFileNote, Mechanism, Ownership, SharedMemory, SiteRefused,
-    ThreadsInPads,
+    CallEvents, FramesFile, FramesFileNote, Mechanism, Ownership, PreparedPads, SharedMemory,
+    SiteRefused, ThreadsInPads,
 };
 pub use foreground::Foreground;
 pub use interrupt::Interrupter;

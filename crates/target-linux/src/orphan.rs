@@ -259,5 +259,20 @@ fn journals(memory: &Memory, thread: Tid) -> io::Result<Vec<(Range<u64>, Reading
     Ok(found)
 }
 
+/// The memory that killed tracers have had for pads and not set up.
+pub(crate) fn unused(memory: &Memory, thread: Tid) -> Vec<Range<u64>> {
+    let mappings = maps::mappings(thread).unwrap_or_default();
+    mappings
+        .into_iter()
+        .filter(|mapping| mapping.path.as_os_str() == NAME && mapping.offset == 0)
+        .filter(|mapping| {
+            let journal = mapping.end.checked_sub(JOURNAL_SIZE);
+            let word = journal.and_then(|journal| memory.read_array(journal));
+            word.is_some_and(Reading::is_of_unused)
+        })
+        .map(|mapping| mapping.start..mapping.end)
+        .collect()
+}
+
 /// The page with what pads ask first.
 const HEAD: u64 = 4096;

@@ -8,6 +8,7 @@ use tracewire_model::Address;
 
 use crate::address_space::{NoMemory, error_of};
 use crate::fast::{JOURNAL_SIZE, Mapping, NoJump, SharedMemory};
+use crate::orphan;
 use crate::ptrace::PAGE_SIZE;
 use crate::ring_memory::Claim;
 use crate::tracee::Tracee;
@@ -36,21 +37,64 @@ impl Patcher<'_> {
             }
             false => None,
         };
-        let memory = self.share_memory_partly(layout.size() + JOURNAL_SIZE, &busy)?;
-        // A core dump would have the frames, too.
-        let all = [
-            memory.address().0,
-            memory.size() as u64,
-            libc::MADV_DONTDUMP as u64,
-            0,
-            0,
-            0,
-        ];
-        self.tracee.system_call(libc::SYS_madvise, all);
+        let size = layout.size() + JOURNAL_SIZE;
+        let memory = match self.tracee.fast.take_prepared(size) {
+            Some(memory) => {
+                // The pages are there; this only maps them. Where the kernel refuses, there are page faults.
+                for part in &busy {
+                    let start = part.start.next_multiple_of(PAGE_SIZE);
+                    let length = part.end.next_multiple_of(PAGE_SIZE).saturating_sub(start);
+                    self.advise(&memory, start, length, libc::MADV_POPULATE_READ);
+                }
+                memory
+            }
+            None => {
+                let memory = self.share_memory_partly(size, &busy)?;
+                self.keep_from_dumps(&memory);
+                memory
+            }
+        };
         let registers = self.tracee.collecting.settings().registers;
         self.tracee
             .fast
             .attend(&self.tracee.threads, memory, claim, layout, registers)
+    }
+
+    /// Has memory for pads that are to be set up later with a layout like this one. Nothing uses it until then.
+    pub(crate) fn prepare(&mut self, layout: SharedLayout) {
+        if !self.tracee.program.is_64_bit() || layout.has_large_rings() {
+            return;
+        }
+        self.unmap_unused();
+        // Where it cannot be had, the reason is told when the pads are set up.
+        if let Ok(memory) = self.make_shared(layout.size() + JOURNAL_SIZE, &[]) {
+            self.tracee
+                .fast
+                .keep_prepared(memory.clone(), layout.busy());
+            self.keep_from_dumps(&memory);
+            fail_point!("share/prepared");
+        }
+    }
+
+    /// Unmaps what a killed tracer has [prepared](Self::prepare) and not used.
+    fn unmap_unused(&mut self) {
+        let thread = self.tracee.threads.any();
+        for unused in orphan::unused(&self.tracee.memory, thread) {
+            self.tracee
+                .unmap_page(unused.start, unused.end - unused.start);
+        }
+    }
+
+    /// Keeps the memory out of core dumps, which would have the frames, too.
+    fn keep_from_dumps(&mut self, memory: &SharedMemory) {
+        self.advise(memory, 0, memory.size() as u64, libc::MADV_DONTDUMP);
+    }
+
+    /// Tells the kernel about a part of the memory.
+    fn advise(&mut self, memory: &SharedMemory, start: u64, length: u64, advice: libc::c_int) {
+        let start = memory.address().0 + start;
+        let all = [start, length, advice as u64, 0, 0, 0];
+        self.tracee.system_call(libc::SYS_madvise, all);
     }
 
     /// As [`share_memory_of`](Self::share_memory_of). The `busy` parts are there at once, so that no access to them is a

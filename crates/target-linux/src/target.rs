@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use tracewire_experiment::{PadCode, PadNeeds, PadTarget, Pads, Target, TargetError};
-use tracewire_jump_pad::JumpPads;
 use tracewire_jump_pad::relocate::{JUMP_LENGTH, Way};
+use tracewire_jump_pad::{JumpPads, SharedLayout};
 use tracewire_model::{Address, ThreadId};
 
 use crate::breakpoints::Purpose;
 use crate::event::Watch;
-use crate::fast::{Mechanism, SharedMemory};
+use crate::fast::{Mechanism, PreparedPads, SharedMemory};
 use crate::insert::NOT_MAPPED;
 use crate::patcher::Patcher;
 use crate::process::Process;
@@ -198,6 +198,26 @@ impl Process {
         let all = 0..size;
         self.patcher()
             .share_memory_partly(size, std::slice::from_ref(&all))
+    }
+
+    /// Makes the process map memory for pads with a layout like this one, before the tracepoints are known. All threads are
+    /// stopped.
+    pub fn prepare_pads(&mut self, layout: SharedLayout) {
+        self.patcher().prepare(layout);
+    }
+
+    /// The memory of the pads that are set up. While this value lives, the program does not free the pages when it unmaps them,
+    /// which takes long.
+    #[must_use]
+    pub fn pad_memory(&self) -> Option<SharedMemory> {
+        self.tracee.fast.memory().cloned()
+    }
+
+    /// The memory that was prepared for pads. It can be [filled](PreparedPads::fill) while the program runs, which takes longer than
+    /// all else that is done to set pads up.
+    #[must_use]
+    pub fn prepared_pads(&self) -> Option<PreparedPads> {
+        self.tracee.fast.prepared().cloned()
     }
 
     /// Finds space for a copy of the instruction at a site that a debugger is to make. `None` where our own copy is

@@ -120,3 +120,40 @@ fn jumps_that_a_killed_tracewire_leaves_do_no_harm() {
 fn traps_that_a_killed_tracewire_leaves_are_traps() {
     kill("trap", false);
 }
+
+/// It is had before the tracepoints are known. Nothing of the program leads to it then.
+#[test]
+fn memory_that_a_killed_tracewire_has_prepared_is_unmapped_by_the_next() {
+    let built = working::build(2, 200);
+    let program = Working::start(&built);
+    let record = |settings: &[(&str, &str)]| {
+        let ran = tracewire()
+            .current_dir(built.folder.path())
+            .args(["record", "-o", "out.tf", "--duration", "0.02"])
+            .args(["-p", &program.id().to_string()])
+            .args(["-t", "mix if state % 16 == 0 : state"])
+            .envs(settings.iter().copied())
+            .output();
+        ran.expect("tracewire runs").status
+    };
+    // That of the dynamic linker's hook, which stays with its jump, is smaller.
+    let prepared = || {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", program.id()));
+        let maps = maps.expect("it runs");
+        let of_pads = maps.lines().filter(|line| {
+            let range = line.split_whitespace().next();
+            let ends = range.and_then(|range| range.split_once('-'));
+            let (start, end) = ends.expect("a range");
+            let number = |text| u64::from_str_radix(text, 16).expect("an address");
+            line.contains("/memfd:tracewire") && number(end) - number(start) > 100 << 20
+        });
+        of_pads.count()
+    };
+    let killed = record(&[("TRACEWIRE_FAIL_POINT", "share/prepared:1")]);
+    assert_eq!(killed.signal(), Some(libc::SIGKILL), "{killed}");
+    assert_eq!(prepared(), 1);
+    let whole = record(&[]);
+    assert!(matches!(whole.code(), Some(0 | 1)), "{whole}");
+    assert_eq!(prepared(), 0);
+    program.finish().expect("unharmed");
+}

@@ -23,6 +23,8 @@ use tracewire_tracefile::lean::{LEAN_HEADER, LeanFile, is_lean};
 const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x02\0");
 /// The first word of a journal that nobody is to read.
 const CLOSED: u64 = 0;
+/// The first word of the journal of memory that no pad uses.
+const UNUSED: u64 = u64::from_le_bytes(*b"TWREADY\0");
 /// How many jumps there may be; more are not told.
 pub(super) const JUMPS: u64 = 262_142;
 /// The longest note, in bytes; a longer one is not told.
@@ -102,6 +104,20 @@ impl Journal {
         journal.set(header::MAGIC, MAGIC);
         fail_point!("journal/begun");
         journal
+    }
+
+    /// Notes in memory that ends with room for a journal that no pad uses it.
+    pub(super) fn note_unused(memory: &SharedMemory) {
+        let part = Part {
+            memory: memory.clone(),
+            start: memory.size() as u64 - SIZE,
+        };
+        part.set(header::MAGIC, UNUSED);
+    }
+
+    /// The memory that it is in.
+    pub(super) const fn memory(&self) -> &SharedMemory {
+        &self.part.memory
     }
 
     /// The counter of a marker, at this address of a process, has been raised.
@@ -431,6 +447,11 @@ impl Reading {
             note: journal.get(note..note + length as usize)?.to_vec(),
             file: FramesFile::of(journal, word(header::CURRENT_FILE)?),
         })
+    }
+
+    /// Whether this is the first word of a journal of memory that no pad uses.
+    pub(crate) fn is_of_unused(word: [u8; 8]) -> bool {
+        u64::from_le_bytes(word) == UNUSED
     }
 
     /// What to write over the start of a journal so that nobody reads it again.

@@ -39,7 +39,7 @@ use gdb_relocated::GdbRelocated;
 use journal::Journal;
 pub use mechanism::Mechanism;
 pub(crate) use shared::Mapping;
-pub use shared::{Ownership, SharedMemory};
+pub use shared::{Ownership, PreparedPads, SharedMemory};
 use shared_state::{HookMemory, SharedState};
 pub use threads::ThreadsInPads;
 
@@ -69,6 +69,8 @@ pub(crate) struct Fast {
     /// The patches that are out of the memory while an untraced child shares it.
     pub(crate) bare: Option<BareMemory>,
     attended: Option<SharedState>,
+    /// Memory for the pads that are set up next.
+    prepared: Option<PreparedPads>,
     hook: Option<HookMemory>,
     /// Signal handlers have run on top of a pad: some stack may return into it.
     interrupted: bool,
@@ -239,6 +241,28 @@ impl Fast {
     /// Notes shared memory of this size.
     pub(crate) fn note_shared(&mut self, address: u64, size: u64) {
         self.shared.push((address, size));
+    }
+
+    /// Takes the memory that was prepared for pads, if it is large enough.
+    pub(crate) fn take_prepared(&mut self, size: u64) -> Option<SharedMemory> {
+        let prepared = self.prepared.take_if(|prepared| prepared.size() >= size);
+        prepared.map(PreparedPads::into_memory)
+    }
+
+    /// Keeps memory for the pads that are set up next.
+    pub(crate) fn keep_prepared(&mut self, memory: SharedMemory, busy: Vec<Range<u64>>) {
+        Journal::note_unused(&memory);
+        self.prepared = Some(PreparedPads::new(memory, busy));
+    }
+
+    /// The memory of the pads that are set up.
+    pub(crate) fn memory(&self) -> Option<&SharedMemory> {
+        (self.attended.as_ref()).map(|attended| attended.journal.memory())
+    }
+
+    /// The memory for the pads that are set up next.
+    pub(crate) const fn prepared(&self) -> Option<&PreparedPads> {
+        self.prepared.as_ref()
     }
 
     /// Notes that a signal handler runs on top of a pad.

@@ -133,6 +133,7 @@ impl Fast {
 
     /// Removes and returns the shared mappings.
     pub(crate) fn take_shared(&mut self) -> Vec<Range<u64>> {
+        self.prepared = None;
         std::mem::take(&mut self.shared)
             .into_iter()
             .map(|(address, size)| address..address + size)

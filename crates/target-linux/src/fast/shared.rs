@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracewire_model::Address;
 
-use crate::ptrace::Tid;
+use crate::ptrace::{PAGE_SIZE, Tid};
 
 /// Memory that the program has mapped too.
 ///
@@ -113,6 +114,47 @@ impl SharedMemory {
     /// When the kernel refuses.
     pub fn own(&self, offset: usize) -> io::Result<Ownership> {
         Ownership::new(self, offset)
+    }
+}
+
+/// Memory that the program has mapped for pads before they are set up, and of which nothing is used yet.
+#[derive(Clone, Debug)]
+pub struct PreparedPads {
+    memory: SharedMemory,
+    /// The parts that every run uses.
+    busy: Vec<Range<u64>>,
+}
+
+impl PreparedPads {
+    pub(super) const fn new(memory: SharedMemory, busy: Vec<Range<u64>>) -> Self {
+        Self { memory, busy }
+    }
+
+    pub(super) fn into_memory(self) -> SharedMemory {
+        self.memory
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.memory.size() as u64
+    }
+
+    /// Has the pages of all parts that every run uses, while the program runs. Where the kernel refuses, they come with the first
+    /// use.
+    pub fn fill(&self) {
+        for part in &self.busy {
+            let start = part.start.next_multiple_of(PAGE_SIZE);
+            let end = part.end.next_multiple_of(PAGE_SIZE).min(self.size());
+            if start < end {
+                // SAFETY: the range is in the mapping, whose content does not change.
+                unsafe {
+                    libc::madvise(
+                        self.memory.as_ptr().as_ptr().add(start as usize).cast(),
+                        (end - start) as usize,
+                        libc::MADV_POPULATE_WRITE,
+                    )
+                };
+            }
+        }
     }
 }
 

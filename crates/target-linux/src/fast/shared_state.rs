@@ -11,7 +11,7 @@ use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::call_events::CallRings;
 use tracewire_jump_pad::{Features, PadMemory, PadNews, Shared, SharedLayout};
 
-use super::journal::{FramesFileNote, Journal};
+use super::journal::{self, FramesFileNote, Journal};
 use super::{Fast, Ownership, SharedMemory};
 use crate::abi::Abi;
 use crate::maps::AuxiliaryVector;
@@ -68,7 +68,8 @@ impl Fast {
             news: Arc::clone(&news),
             threads: BTreeMap::new(),
             sole: None,
-            journal: Journal::create(&memory, layout.size()),
+            // At the end, where a later tracer looks for it; the memory may be larger than the layout.
+            journal: Journal::create(&memory, memory.size() as u64 - journal::SIZE),
             call_rings: None,
             _ownership: ownership,
         });
