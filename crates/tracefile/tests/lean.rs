@@ -131,6 +131,35 @@ fn frames() -> impl Strategy<Value = Vec<Wanted>> {
     })
 }
 
+/// Frames of one shape whose variables are constant, follow an earlier one, or do neither, and change from one to another of these.
+fn changing_frames() -> impl Strategy<Value = Vec<Wanted>> {
+    let phase = (vec(0_u8..4, 4), 1_usize..30, any::<u64>());
+    vec(phase, 1..8).prop_map(|phases| {
+        let mut frames = Vec::new();
+        for (kinds, count, start) in phases {
+            for row in 0..count as u64 {
+                let base = start.wrapping_add(row * row);
+                let piece = |(number, kind): (i32, &u8)| {
+                    let value = match kind {
+                        0 => 7,
+                        1 => base,
+                        2 => base.wrapping_sub(900),
+                        _ => base.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                    };
+                    Piece::Variable(number, value)
+                };
+                frames.push(Wanted {
+                    tracepoint: 1,
+                    set: None,
+                    registers: Vec::new(),
+                    pieces: (1..).zip(&kinds).map(piece).collect(),
+                });
+            }
+        }
+        frames
+    })
+}
+
 fn encode(frame: &Wanted, sets: &RegisterSets) -> Vec<u8> {
     let format = FrameFormat {
         byte_order: ByteOrder::Little,
@@ -230,6 +259,18 @@ proptest! {
         prop_assert_eq!(file.lean(), Some(&[][..]));
         let last = description();
         prop_assert_eq!(file.description().as_bytes(), last.as_bytes());
+        prop_assert_eq!(read_frames(&file), expanded(&frames, &sets));
+    }
+
+    #[test]
+    fn columns_may_become_others_at_any_frame(frames in changing_frames(), each in 1_usize..50) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.twr");
+        let sets = sets();
+        let frames: Vec<Vec<u8>> = frames.iter().map(|frame| encode(frame, &sets)).collect();
+        record(&path, &frames, each);
+        let file = TraceFile::open(&path).unwrap();
+        prop_assert_eq!(file.lean(), Some(&[][..]));
         prop_assert_eq!(read_frames(&file), expanded(&frames, &sets));
     }
 

@@ -21,27 +21,34 @@ pub(super) struct Earlier<'c> {
     pub(super) numbers: &'c [u64],
 }
 
-/// Writes a column. Gives whether it is more than a single number, so that it may help to write a later one.
+/// What the numbers of a column are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Numbers {
+    /// All the same.
+    One(u64),
+    /// Those of an earlier column, which differ, and a number that is added.
+    Like {
+        place: usize,
+        added: u64,
+    },
+    Any,
+}
+
+/// Writes a column of numbers that were not compared yet. Gives what they are.
 pub(super) fn write<'c>(
     numbers: &[u64],
     earlier: impl Iterator<Item = Earlier<'c>>,
     scratch: &mut Vec<u64>,
     out: &mut Vec<u8>,
-) -> bool {
+) -> Numbers {
     let Some(&first) = numbers.first() else {
-        return false;
+        return Numbers::One(0);
     };
-    let (mut least, mut most, mut differences, mut before) = (first, first, 0, first);
-    for &number in numbers {
-        least = least.min(number);
-        most = most.max(number);
-        differences |= zigzag(number.wrapping_sub(before));
-        before = number;
-    }
+    let least = numbers.iter().copied().fold(first, u64::min);
+    let most = numbers.iter().copied().fold(first, u64::max);
     if least == most {
-        out.push(method::CONSTANT);
-        out.extend_from_slice(&first.to_le_bytes());
-        return false;
+        write_one(first, out);
+        return Numbers::One(first);
     }
     for Earlier {
         place,
@@ -52,33 +59,44 @@ pub(super) fn write<'c>(
             continue;
         };
         let is_same = |(number, other): (&u64, &u64)| number.wrapping_sub(*other) == added;
-        if let Ok(place) = u16::try_from(place)
-            && numbers.iter().zip(other).all(is_same)
-        {
-            out.push(method::OTHER);
-            out.extend_from_slice(&place.to_le_bytes());
-            out.extend_from_slice(&added.to_le_bytes());
-            return false;
+        if numbers.iter().zip(other).all(is_same) && write_like(place, added, out) {
+            return Numbers::Like { place, added };
         }
     }
+    let pairs = numbers.iter().zip(numbers.get(1..).unwrap_or_default());
+    let differences = pairs.map(|(before, number)| zigzag(number.wrapping_sub(*before)));
+    let all = differences.clone().fold(0, |all, one| all | one);
     scratch.clear();
-    let (by_difference, by_offset) = (width(differences), width(most - least));
+    let (by_difference, by_offset) = (width(all), width(most.wrapping_sub(least)));
     if by_difference < by_offset {
         out.push(method::DIFFERENCES);
         out.extend_from_slice(&first.to_le_bytes());
-        let mut before = first;
-        scratch.extend(numbers.iter().map(|&number| {
-            let difference = zigzag(number.wrapping_sub(before));
-            before = number;
-            difference
-        }));
+        scratch.push(0);
+        scratch.extend(differences);
         write_planes(scratch, by_difference, out);
     } else {
         out.push(method::OFFSETS);
         out.extend_from_slice(&least.to_le_bytes());
-        scratch.extend(numbers.iter().map(|number| number - least));
+        scratch.extend(numbers.iter().map(|number| number.wrapping_sub(least)));
         write_planes(scratch, by_offset, out);
     }
+    Numbers::Any
+}
+
+/// Writes a column with one number in all rows.
+pub(super) fn write_one(number: u64, out: &mut Vec<u8>) {
+    out.push(method::CONSTANT);
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Writes a column with the numbers of an earlier one, and a number that is added. `false` if its place cannot be written.
+pub(super) fn write_like(place: usize, added: u64, out: &mut Vec<u8>) -> bool {
+    let Ok(place) = u16::try_from(place) else {
+        return false;
+    };
+    out.push(method::OTHER);
+    out.extend_from_slice(&place.to_le_bytes());
+    out.extend_from_slice(&added.to_le_bytes());
     true
 }
 

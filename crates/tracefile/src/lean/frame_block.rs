@@ -3,9 +3,9 @@
 use tracewire_model::{ByteOrder, RegisterMask};
 
 use super::column;
-use super::encode::{one_length, parts};
 use super::read::Content;
 use super::shape::Item;
+use super::stage::{one_length, parts};
 use super::{MAX_CELLS, MAX_CONTENT, MAX_FRAMES};
 use crate::fraction::{FRACTION, fraction_of};
 use crate::register_set::{RegisterSet, RegisterSets, SET_LETTER};

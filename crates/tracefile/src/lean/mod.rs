@@ -13,6 +13,7 @@ mod read;
 mod shape;
 #[cfg(target_os = "linux")]
 mod spool;
+mod stage;
 
 pub use encode::BlockEncoder;
 pub use kept::{kept_lines, kept_sets};

@@ -1,5 +1,7 @@
 //! The shape of a frame: its tracepoint and the kinds of its blocks. Frames of one shape have their values in the same columns.
 
+use std::ops::Range;
+
 use tracewire_model::ByteOrder;
 
 use crate::encode::FRAME_HEADER;
@@ -96,120 +98,101 @@ pub(super) fn items(frame: &[u8], sets: &RegisterSets, numbers: bool) -> Vec<Ite
     items
 }
 
-/// Whether a frame, whose tracepoint is the right one, has these items.
-pub(super) fn matches(items: &[Item], frame: &[u8]) -> bool {
-    let order = ByteOrder::Little;
-    let mut at = FRAME_HEADER;
-    for item in items {
-        let letter = frame.get(at).copied();
-        let length = match *item {
-            Item::Registers { set, size } => {
-                if letter != Some(SET_LETTER) || order.u32_at(frame, at + 1) != Some(set) {
-                    return false;
-                }
-                SET_HEADER + size
-            }
-            Item::Variable(_) | Item::Nanoseconds => {
-                let number = match *item {
-                    Item::Variable(number) => number,
-                    _ => FRACTION.0,
-                };
-                let is_same = order.u32_at(frame, at + 1) == Some(number.cast_unsigned());
-                if letter != Some(b'V') || !is_same {
-                    return false;
-                }
-                VARIABLE_BLOCK
-            }
-            Item::Number(length) => {
-                let is_same = order.u16_at(frame, at + 9) == Some(u16::from(length));
-                if letter != Some(b'M') || !is_same {
-                    return false;
-                }
-                MEMORY_HEADER + usize::from(length)
-            }
-            Item::Memory => {
-                let length = order.u16_at(frame, at + 9).filter(|_| letter == Some(b'M'));
-                let Some(length) = length else {
-                    return false;
-                };
-                MEMORY_HEADER + usize::from(length)
-            }
-            // What cannot be told apart is not looked at again.
-            Item::Rest => return false,
-        };
-        at += length;
-    }
-    at == frame.len()
-}
-
-/// Adds the values of a frame, which has these items, to the columns.
-pub(super) fn push(items: &[Item], frame: &[u8], columns: &mut [Vec<u64>], bytes: &mut [Vec<u8>]) {
-    let mut columns = columns.iter_mut();
-    let mut bytes = bytes.iter_mut();
+/// Reads a frame, whose tracepoint is the right one, as these items: a number for each column, and where the bytes are of items that have
+/// bytes. Nothing where the frame has other items.
+pub(super) fn read(
+    items: &[Item],
+    frame: &[u8],
+    row: &mut [u64],
+    bytes: &mut Vec<Range<usize>>,
+) -> Option<()> {
+    bytes.clear();
+    let mut cells = row.iter_mut();
     let mut put = |number: u64| {
-        if let Some(column) = columns.next() {
-            column.push(number);
+        if let Some(cell) = cells.next() {
+            *cell = number;
         }
     };
-    let mut put_bytes = |part: &[u8]| {
-        if let Some(bytes) = bytes.next() {
-            bytes.extend_from_slice(part);
-        }
-    };
-    let mut rest = frame.get(FRAME_HEADER..).unwrap_or_default();
+    let mut rest = frame.get(FRAME_HEADER..)?;
     for item in items {
-        let length = match *item {
-            Item::Registers { size, .. } => {
-                let registers = rest.get(SET_HEADER..SET_HEADER + size).unwrap_or_default();
+        match *item {
+            Item::Registers { set, size } => {
+                let ([letter, number @ ..], after) = rest.split_first_chunk::<SET_HEADER>()?;
+                if *letter != SET_LETTER || u32::from_le_bytes(*number) != set {
+                    return None;
+                }
+                let (registers, after) = after.split_at_checked(size)?;
                 let (words, last) = registers.as_chunks::<8>();
                 for word in words {
                     put(u64::from_le_bytes(*word));
                 }
                 if !last.is_empty() {
-                    put(number(last));
+                    put(number_of(last));
                 }
-                SET_HEADER + size
+                rest = after;
             }
-            Item::Variable(_) => {
-                put(word_at(rest, 5));
-                VARIABLE_BLOCK
+            Item::Variable(variable) => {
+                let (value, after) = read_variable(rest, variable)?;
+                put(value);
+                rest = after;
             }
             Item::Nanoseconds => {
-                put(nanoseconds_of(word_at(rest, 5)));
-                VARIABLE_BLOCK
+                let (value, after) = read_variable(rest, FRACTION.0)?;
+                put(nanoseconds_of(value));
+                rest = after;
             }
-            Item::Number(length) => {
-                let length = usize::from(length);
-                put(word_at(rest, 1));
-                let value = rest.get(MEMORY_HEADER..MEMORY_HEADER + length);
-                put(number(value.unwrap_or_default()));
-                MEMORY_HEADER + length
+            Item::Number(wanted) => {
+                let (address, length, after) = read_memory(rest)?;
+                if length != u16::from(wanted) {
+                    return None;
+                }
+                put(address);
+                let (value, after) = after.split_at_checked(usize::from(wanted))?;
+                put(number_of(value));
+                rest = after;
             }
             Item::Memory => {
-                let length = ByteOrder::Little.u16_at(rest, 9).unwrap_or_default();
-                put(word_at(rest, 1));
+                let (address, length, after) = read_memory(rest)?;
+                put(address);
                 put(u64::from(length));
-                let length = usize::from(length);
-                let part = rest.get(MEMORY_HEADER..MEMORY_HEADER + length);
-                put_bytes(part.unwrap_or_default());
-                MEMORY_HEADER + length
+                let start = frame.len() - after.len();
+                bytes.push(start..start + usize::from(length));
+                rest = after.get(usize::from(length)..)?;
             }
             Item::Rest => {
                 put(rest.len() as u64);
-                put_bytes(rest);
-                rest.len()
+                bytes.push(frame.len() - rest.len()..frame.len());
+                rest = &[];
             }
-        };
-        rest = rest.get(length..).unwrap_or_default();
+        }
     }
+    rest.is_empty().then_some(())
 }
 
-fn word_at(bytes: &[u8], at: usize) -> u64 {
-    ByteOrder::Little.u64_at(bytes, at).unwrap_or_default()
+/// The value of the variable whose block is next, and what follows the block.
+fn read_variable(rest: &[u8], variable: i32) -> Option<(u64, &[u8])> {
+    let (block, after) = rest.split_first_chunk::<VARIABLE_BLOCK>()?;
+    let [letter, n0, n1, n2, n3, value @ ..] = *block;
+    let is_it = letter == b'V' && i32::from_le_bytes([n0, n1, n2, n3]) == variable;
+    is_it.then_some((u64::from_le_bytes(value), after))
+}
+
+/// The address and the length of the piece of memory whose block is next, and what follows these.
+fn read_memory(rest: &[u8]) -> Option<(u64, u16, &[u8])> {
+    let (header, after) = rest.split_first_chunk::<MEMORY_HEADER>()?;
+    let [letter, a0, a1, a2, a3, a4, a5, a6, a7, l0, l1] = *header;
+    let address = u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7]);
+    (letter == b'M').then_some((address, u16::from_le_bytes([l0, l1]), after))
 }
 
 /// The number of up to 8 bytes, least significant first.
-pub(super) fn number(bytes: &[u8]) -> u64 {
-    let word = bytes.iter().rev();
-    word.fold(0, |number, byte| number << 8 | u64::from(*byte))
+pub(super) fn number_of(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        _ => {
+            let word = bytes.iter().rev();
+            word.fold(0, |number, byte| number << 8 | u64::from(*byte))
+        }
+    }
 }
