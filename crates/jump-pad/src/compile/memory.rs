@@ -317,10 +317,37 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Copies `rdx` bytes after a block's header, up to a NUL. Falls through at the limit.
+    /// Copies `rdx` bytes after a block's header, up to a NUL. Falls through at the limit. Eight bytes are read at once where they are
+    /// in one page and below the limit: they can be read if the first one can.
     fn scan(&mut self, address: AsmRegister64, end: Label, unreadable: Label) -> Made {
-        let again = self.label();
+        const WORD: u32 = 8;
+        const ONES: u64 = u64::MAX / 0xff;
+        let (again, single, found) = (self.label(), self.label(), self.label());
         self.place(again)?;
+        self.asm.lea(rsi, address + rcx)?;
+        self.asm.and(esi, (PAGE - 1) as i32)?;
+        self.asm.cmp(esi, (PAGE - WORD) as i32)?;
+        self.asm.ja(self.to(single))?;
+        self.asm.lea(rsi, rcx + WORD)?;
+        self.asm.cmp(rsi, rdx)?;
+        self.asm.ja(self.to(single))?;
+        self.may_fault(unreadable);
+        self.asm.mov(rax, qword_ptr(address + rcx))?;
+        self.asm.mov(qword_ptr(OUT + rcx + BLOCK), rax)?;
+        // The highest bit of each byte that is 0; of those behind the first one perhaps, too.
+        self.asm.mov(rsi, ONES.wrapping_neg())?;
+        self.asm.add(rsi, rax)?;
+        self.asm.not(rax)?;
+        self.asm.and(rsi, rax)?;
+        self.asm.mov(rax, ONES << 7)?;
+        self.asm.and(rsi, rax)?;
+        self.asm.jne(self.to(found))?;
+        self.asm.add(rcx, WORD as i32)?;
+        self.asm.cmp(rcx, rdx)?;
+        self.asm.jb(self.to(again))?;
+        let enough = self.label();
+        self.asm.jmp(self.to(enough))?;
+        self.place(single)?;
         self.may_fault(unreadable);
         self.asm.movzx(eax, byte_ptr(address + rcx))?;
         self.asm.mov(byte_ptr(OUT + rcx + BLOCK), al)?;
@@ -329,6 +356,15 @@ impl<'o> Code<'o> {
         self.asm.je(self.to(end))?;
         self.asm.cmp(rcx, rdx)?;
         self.asm.jb(self.to(again))?;
+        self.place(enough)?;
+        self.later(move |code| {
+            code.place(found)?;
+            code.asm.bsf(rsi, rsi)?;
+            code.asm.shr(esi, 3)?;
+            code.asm.lea(rcx, rcx + rsi + 1)?;
+            code.asm.jmp(code.to(end))?;
+            Ok(())
+        });
         Ok(())
     }
 
