@@ -56,6 +56,9 @@ const HOLD_REUSED: u64 = 1 << 20;
 /// An empty hold gives its memory back where it has more. Less is soon used again, and giving back costs time.
 const HOLD_KEPT: u64 = 16 << 20;
 
+/// The memory for frames that waits for the next look has at most so many bytes.
+const SPARE_KEPT: usize = 4 << 20;
+
 /// How many ticks the counter may be read ahead of the instructions before it.
 pub(crate) const EARLY: u64 = 10_000;
 
@@ -123,6 +126,8 @@ pub struct RingReader {
     held: Vec<Held>,
     /// The frames that are held.
     bytes: Vec<u8>,
+    /// Memory that `bytes` takes turns with.
+    spare: Vec<u8>,
     last_microseconds: u64,
     /// The fraction of a microsecond in the last frame that was given out.
     last_fraction: u64,
@@ -274,6 +279,7 @@ impl RingReader {
             rings,
             held: Vec::new(),
             bytes: Vec::new(),
+            spare: Vec::new(),
             last_microseconds: 0,
             last_fraction: 0,
             active: 0,
@@ -746,10 +752,9 @@ impl RingReader {
         let Some(ring) = ring.and_then(|index| rings.get_mut(index)) else {
             return;
         };
-        if !ring.give_out(origin.position) {
+        let Some(front) = ring.give_out(origin.position) else {
             return;
-        }
-        let front = ring.front();
+        };
         if front.wrapping_sub(origin.position).cast_signed() > 0 {
             memory.note(ring.start + ring::KEPT, front);
             fail_point!("ring/kept");
@@ -975,8 +980,9 @@ impl RingReader {
         if self.held.is_empty() {
             self.bytes.clear();
         } else if count > 0 {
-            // What is held back moves to the front.
-            let mut kept = Vec::with_capacity(self.held.iter().map(|held| held.length).sum());
+            // What is held back moves to the front. Both vectors keep their memory: nearly always a few frames are held back.
+            let mut kept = std::mem::take(&mut self.spare);
+            kept.clear();
             for held in &mut self.held {
                 let start = kept.len();
                 if let Some(frame) = self.bytes.get(held.start..held.start + held.length) {
@@ -984,7 +990,10 @@ impl RingReader {
                 }
                 held.start = start;
             }
-            self.bytes = kept;
+            self.spare = std::mem::replace(&mut self.bytes, kept);
+            if self.spare.capacity() > SPARE_KEPT {
+                self.spare = Vec::new();
+            }
         }
     }
 }
@@ -1072,9 +1081,20 @@ impl Ring {
         }
     }
 
-    /// The record at this position has been given out. `false` if there is none.
-    fn give_out(&mut self, position: u64) -> bool {
-        // Nearly always it is the first.
+    /// The record at this position has been given out. Gives the first position that is not kept elsewhere then; none if there is no such
+    /// record.
+    fn give_out(&mut self, position: u64) -> Option<u64> {
+        // Nearly always it is the first, and all before it are done.
+        if self.unfinished.is_empty()
+            && (self.passed.front()).is_some_and(|first| first.position == position)
+        {
+            self.passed.pop_front();
+            self.pass_given_out();
+            return Some(match self.passed.front() {
+                Some(first) => first.position,
+                None => self.position,
+            });
+        }
         let place = match self.passed.front() {
             Some(first) if first.position == position => Ok(0),
             _ => self
@@ -1083,18 +1103,20 @@ impl Ring {
         };
         if let Some(passed) = place.ok().and_then(|place| self.passed.get_mut(place)) {
             passed.given_out = true;
-            while self.passed.front().is_some_and(|passed| passed.given_out) {
-                self.passed.pop_front();
-            }
-            return true;
+            self.pass_given_out();
+            return Some(self.front());
         }
         let mut unfinished = self.unfinished.iter_mut();
-        let Some(one) = unfinished.find(|one| one.position == position) else {
-            return false;
-        };
+        let one = unfinished.find(|one| one.position == position)?;
         one.stage = Stage::Done;
         self.pass_done();
-        true
+        Some(self.front())
+    }
+
+    fn pass_given_out(&mut self) {
+        while self.passed.front().is_some_and(|passed| passed.given_out) {
+            self.passed.pop_front();
+        }
     }
 
     /// Whether frames that wait take so much that the program may soon find no room, and could make some.
