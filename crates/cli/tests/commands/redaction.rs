@@ -267,6 +267,8 @@ fn no_way_to_name_a_secret_records_it() {
         .collect();
     // GDB reads lines of so many bytes.
     let mut lists: Vec<String> = all.chunks(20).map(|items| items.join(", ")).collect();
+    // A string with the secret right behind its end.
+    lists.push("/s nick".to_owned());
     lists.push("$regs, $stack_fp".to_owned());
     lists.push("$args, $locals, $regs, $stack, $rdi, $xmm0".to_owned());
     for options in [&[][..], &["--mechanism", "trap"]] {
@@ -281,6 +283,8 @@ fn no_way_to_name_a_secret_records_it() {
             let wanted = wanted.replace('U', USER);
             assert_eq!(shown(item), Some(wanted.as_str()), "{item}");
         }
+        let nick = shown("nick").expect("the string");
+        assert!(nick.ends_with("\"ab\""), "{nick}");
         let last = first.last().expect("a frame");
         let stack = last["stack"].as_array().expect("a stack");
         assert_eq!(

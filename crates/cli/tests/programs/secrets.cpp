@@ -22,6 +22,7 @@ struct Derived : Credentials { int extra; };
 struct Holder { int held; static char cookie[32]; };
 char Holder::cookie[32];
 union Mixed { unsigned long token; unsigned long plain; };
+struct Login { char name[3]; char password[32]; };
 struct Bits { unsigned low : 8; unsigned passcode : 24; };
 char g_password[32];
 namespace ns { char client_secret[32]; }
@@ -61,6 +62,9 @@ __attribute__ ((noinline)) int seen (User *user, const char *password, unsigned 
   derived.extra = 9;
   Holder holder { 7 };
   Mixed mixed { token };
+  auto &login = *new Login { "ab", {} };
+  make (login.password);
+  const char *nick = login.name;
   Bits bits { 5, (unsigned) token & 0xffffff };
   std::vector<Credentials> creds_of { creds, creds };
   std::vector<User> users { *user, *user };
@@ -76,7 +80,7 @@ __attribute__ ((noinline)) int seen (User *user, const char *password, unsigned 
   make (kept_secret);
   int sum = number ();
   return sum + id + copy.id + array[0].id + local.id + both[0].id + outer.after + derived.extra + holder.held + bits.low + plain[0]
-    + passwd[0] + apiKey[0] + creds.text[0] + other.text[0] + kept_secret[0] + (int) mixed.plain; // here
+    + passwd[0] + apiKey[0] + creds.text[0] + other.text[0] + kept_secret[0] + (int) mixed.plain + nick[0]; // here
 }
 
 int main ()

@@ -318,11 +318,16 @@ impl<'o> Code<'o> {
     }
 
     /// Copies `rdx` bytes after a block's header, up to a NUL. Falls through at the limit. Eight bytes are read at once where they are
-    /// in one page and below the limit: they can be read if the first one can.
+    /// in one page and below the limit: they can be read if the first one can. Those after the NUL are not stored: they may be
+    /// secret.
     fn scan(&mut self, address: AsmRegister64, end: Label, unreadable: Label) -> Made {
         const WORD: u32 = 8;
         const ONES: u64 = u64::MAX / 0xff;
         let (again, single, found) = (self.label(), self.label(), self.label());
+        // First the highest bit of each byte, and at `found` those of the bytes that are 0.
+        let bits = self.slot(Slot::Scratch(3));
+        self.asm.mov(rax, ONES << 7)?;
+        self.asm.mov(bits, rax)?;
         self.place(again)?;
         self.asm.lea(rsi, address + rcx)?;
         self.asm.and(esi, (PAGE - 1) as i32)?;
@@ -333,15 +338,15 @@ impl<'o> Code<'o> {
         self.asm.ja(self.to(single))?;
         self.may_fault(unreadable);
         self.asm.mov(rax, qword_ptr(address + rcx))?;
-        self.asm.mov(qword_ptr(OUT + rcx + BLOCK), rax)?;
         // The highest bit of each byte that is 0; of those behind the first one perhaps, too.
         self.asm.mov(rsi, ONES.wrapping_neg())?;
         self.asm.add(rsi, rax)?;
         self.asm.not(rax)?;
         self.asm.and(rsi, rax)?;
-        self.asm.mov(rax, ONES << 7)?;
-        self.asm.and(rsi, rax)?;
+        self.asm.not(rax)?;
+        self.asm.and(rsi, bits)?;
         self.asm.jne(self.to(found))?;
+        self.asm.mov(qword_ptr(OUT + rcx + BLOCK), rax)?;
         self.asm.add(rcx, WORD as i32)?;
         self.asm.cmp(rcx, rdx)?;
         self.asm.jb(self.to(again))?;
@@ -359,7 +364,13 @@ impl<'o> Code<'o> {
         self.place(enough)?;
         self.later(move |code| {
             code.place(found)?;
-            code.asm.bsf(rsi, rsi)?;
+            // All bits up to that of the first NUL.
+            code.asm.mov(bits, rsi)?;
+            code.asm.dec(rsi)?;
+            code.asm.xor(rsi, bits)?;
+            code.asm.and(rax, rsi)?;
+            code.asm.mov(qword_ptr(OUT + rcx + BLOCK), rax)?;
+            code.asm.bsf(rsi, bits)?;
             code.asm.shr(esi, 3)?;
             code.asm.lea(rcx, rcx + rsi + 1)?;
             code.asm.jmp(code.to(end))?;
