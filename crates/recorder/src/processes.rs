@@ -284,11 +284,14 @@ impl<'r> Shared<'r> {
     /// Records a process and, if that is wanted, those that it makes. An error is one of starting a program.
     fn record(&'r self, start: &ProcessStart, place: &Arc<Place>) -> Result<(), RecordError> {
         let priority = start.priority(Priority::raise);
+        let approached = start.approach();
         place.wait(Gate::Come);
         let allowed = start
             .attached()
             .map(|process| self.options.oversight.check_process(process));
-        let begun = allowed.unwrap_or(Ok(())).and_then(|()| start.process());
+        let begun = allowed
+            .unwrap_or(Ok(()))
+            .and_then(|()| approached?.process());
         let (mut process, origin) = match (begun, start) {
             (Ok(begun), _) => begun,
             (Err(error), ProcessStart::Attach(process)) => {

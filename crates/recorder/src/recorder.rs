@@ -15,7 +15,7 @@ use tracewire_jump_pad::JumpPads;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
 use tracewire_script::{Excessive, Script, ScriptError};
-use tracewire_target_linux::{Process, Settings};
+use tracewire_target_linux::{Approach, Process, Settings};
 use tracewire_target_remote::{Options as StubOptions, Stub};
 use tracewire_tracefile::RunWriter;
 
@@ -474,7 +474,7 @@ impl Recorder {
         if let Some(process) = start.attached() {
             self.options.oversight.check_process(process)?;
         }
-        let (process, origin) = start.process()?;
+        let (process, origin) = start.approach()?.process()?;
         self.stop.watch(process.interrupter());
         let recording =
             Recording::begin(process, origin, self.options, self.stop, Box::new(observer))?;
@@ -575,19 +575,35 @@ impl ProcessStart {
         }
     }
 
-    /// Starts the program or attaches to it.
-    pub fn process(&self) -> Result<(Process, Origin), RecordError> {
+    /// Looks at a program that runs, or says which one is to be started.
+    pub fn approach(&self) -> Result<Approached<'_>, RecordError> {
         Ok(match self {
-            Self::Attach(process) => (
-                Process::attach(*process, Settings::default())?,
-                Origin::Attached,
-            ),
-            Self::Found(process) => (
-                Process::attach(*process, Settings::default())?,
-                Origin::Found,
-            ),
-            Self::Spawn { program, arguments } => (
-                Process::spawn(program, arguments, Settings::default())?,
+            Self::Attach(process) => {
+                Approached::Running(Approach::begin(*process)?, Origin::Attached)
+            }
+            Self::Found(process) => Approached::Running(Approach::begin(*process)?, Origin::Found),
+            Self::Spawn { program, arguments } => Approached::ToStart { program, arguments },
+        })
+    }
+}
+
+/// A program that is about to be started, or attached to.
+pub enum Approached<'s> {
+    Running(Approach, Origin),
+    ToStart {
+        program: &'s OsStr,
+        arguments: &'s [OsString],
+    },
+}
+
+impl Approached<'_> {
+    /// Starts the program or attaches to it.
+    pub fn process(self) -> Result<(Process, Origin), RecordError> {
+        let settings = Settings::default();
+        Ok(match self {
+            Self::Running(approach, origin) => (approach.attach(settings)?, origin),
+            Self::ToStart { program, arguments } => (
+                Process::spawn(program, arguments, settings)?,
                 Origin::Started,
             ),
         })

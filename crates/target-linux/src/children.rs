@@ -14,7 +14,7 @@ use crate::abi::Abi;
 use crate::attach::{is_gone, is_ours, refusal};
 use crate::error::{Error, thread_id};
 use crate::fast::Fast;
-use crate::maps::{ThreadStatus, all_processes, threads};
+use crate::maps::{Image, ThreadStatus, all_processes, threads};
 use crate::memory::Memory;
 use crate::ptrace::{Running, Status, Tid};
 use crate::thread::{News, Pending, Phase, State, Thread};
@@ -333,12 +333,13 @@ impl Tracee {
         process
     }
 
-    /// Traces and stops all threads that share the memory and are not traced yet. Those that are traced are stopped.
-    pub(crate) fn seize_sharing(&mut self) -> Result<(), Error> {
+    /// Traces and stops all threads that share the memory and are not traced yet. Those that are traced are stopped. `strangers` are
+    /// processes that are known not to share it.
+    pub(crate) fn seize_sharing(&mut self, strangers: &BTreeSet<Tid>) -> Result<(), Error> {
         // A debugger's child is traced by its parent until it calls exec, which it does at once.
         let mut wait_limit = WaitLimit::of_vfork();
         loop {
-            let (seized, refused) = self.seize_unknown();
+            let (seized, refused) = self.seize_unknown(strangers);
             if seized {
                 // Children that it made before it was traced are found in the next round.
                 self.wait_until_all_stopped()?;
@@ -361,10 +362,10 @@ impl Tracee {
     }
 
     /// Starts tracing what is not traced yet. Returns whether there was anything, and what the kernel has refused.
-    fn seize_unknown(&mut self) -> (bool, Option<(Tid, Tid, Errno)>) {
+    fn seize_unknown(&mut self, strangers: &BTreeSet<Tid>) -> (bool, Option<(Tid, Tid, Errno)>) {
         let mut seized = false;
         let mut refused = None;
-        for process in self.sharing() {
+        for process in self.sharing(strangers) {
             for thread in threads(process).unwrap_or_default() {
                 if self.threads.has(thread) {
                     continue;
@@ -385,12 +386,20 @@ impl Tracee {
     }
 
     /// The processes that have this memory, the traced one among them.
-    fn sharing(&self) -> Vec<Tid> {
+    fn sharing(&self, strangers: &BTreeSet<Tid>) -> Vec<Tid> {
         let own = self.threads.any();
+        let image = Image::of(own);
         let mut processes = all_processes();
         processes.retain(|process| {
+            let may_share = || match (image, Image::of(*process)) {
+                (Some(own), Some(other)) => own == other,
+                _ => true,
+            };
             *process == self.threads.process()
-                || share_memory(own, *process) == Some(true) && has_memory(*process)
+                || !strangers.contains(process)
+                    && may_share()
+                    && share_memory(own, *process) == Some(true)
+                    && has_memory(*process)
         });
         processes
     }
@@ -467,6 +476,21 @@ fn is_in_vfork(thread: Tid) -> bool {
     line.ok()
         .and_then(|line| line.split_whitespace().next()?.parse().ok())
         .is_some_and(|call| calls.contains(&call))
+}
+
+/// The processes of the machine that do not share the memory of one, which runs.
+///
+/// The kernel answers the question about a process that becomes another program when that is done, which takes as long as that one
+/// waits for a processor. So the question is put before the program is stopped.
+pub(crate) fn strangers(process: Tid) -> BTreeSet<Tid> {
+    let image = Image::of(process);
+    let mut all = all_processes();
+    all.retain(|other| *other != process && share_memory(process, *other) == Some(false));
+    // A first thread that has ended shares its memory with nobody, and says nothing about the others.
+    if image.is_none() || Image::of(process) != image {
+        return BTreeSet::new();
+    }
+    all.into_iter().collect()
 }
 
 /// Whether two threads share their memory; `None` if the kernel does not support the question.

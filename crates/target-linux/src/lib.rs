@@ -156,7 +156,7 @@ pub use launch::Launch;
 pub use link_map::{LinkMap, LinkMapEntry};
 pub use modules::{MappedFile, Module, ModuleKind, mapped_files};
 pub use orphan::{Orphan, Tally};
-pub use process::{Process, await_end};
+pub use process::{Approach, Process, await_end};
 pub use spawn::Surroundings;
 pub use stop_times::{StopTimes, take_stop_times};
 pub use stopped_thread::Settings;

@@ -169,6 +169,32 @@ pub(crate) fn sleeping_at(thread: Tid) -> Option<u64> {
     u64::from_str_radix(last.strip_prefix("0x")?, 16).ok()
 }
 
+/// Where the code and the stack of a thread's memory begin: threads that share their memory have them at the same places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Image([u64; 3]);
+
+impl Image {
+    /// Reads it; `None` where the kernel does not say, and for a thread without memory.
+    pub(crate) fn of(thread: Tid) -> Option<Self> {
+        let line = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+        Self::in_line(&line)
+    }
+
+    /// The fields `startcode`, `endcode` and `startstack` of a stat line.
+    fn in_line(line: &str) -> Option<Self> {
+        // The second field is a name in parentheses, which can contain any byte. The rest starts with the third field.
+        let (_, rest) = line.rsplit_once(')')?;
+        let mut fields = rest.split_whitespace().skip(23);
+        let mut next = || fields.next()?.parse::<u64>().ok();
+        let places = [next()?, next()?, next()?];
+        // What this user may not know is 0 or 1.
+        places
+            .iter()
+            .all(|place| *place > 1)
+            .then_some(Self(places))
+    }
+}
+
 /// All processes at this time.
 pub(crate) fn all_processes() -> Vec<Tid> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
@@ -223,6 +249,32 @@ mod tests {
         );
         assert!(mapping.readable && mapping.executable);
         assert_eq!(mapping.path, Path::new("/tmp/a b"));
+    }
+
+    #[test]
+    fn the_threads_of_a_program_have_one_image_and_another_program_has_another() {
+        let line = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10 18446744073709551615 \
+                    4096 8192 140000 0 0";
+        assert_eq!(Image::in_line(line), Some(Image([4096, 8192, 140_000])));
+        assert_eq!(Image::in_line(&line.replace("140000", "0")), None);
+        let own = Image::of(std::process::id() as Tid);
+        assert!(own.is_some());
+        // SAFETY: gettid cannot fail and touches nothing.
+        let thread = std::thread::spawn(|| Image::of(unsafe { libc::gettid() }));
+        assert_eq!(thread.join().unwrap(), own);
+        let mut other = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut to, mut from) = (other.stdin.take().unwrap(), other.stdout.take().unwrap());
+        // It is there when it answers: while it is executed the kernel does not say.
+        std::io::Write::write_all(&mut to, b"x").unwrap();
+        std::io::Read::read_exact(&mut from, &mut [0]).unwrap();
+        let image = Image::of(other.id() as Tid);
+        assert!(image.is_some() && image != own);
+        drop(to);
+        assert!(other.wait().unwrap().success());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The traced process, stopped between runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use tracewire_model::{Address, ThreadId};
 
 use crate::abi::Abi;
 use crate::attach;
+use crate::children;
 use crate::error::{Error, thread_id};
 use crate::fast::{FramesFileNote, ThreadsInPads};
 use crate::interrupt::{Interrupter, Request};
@@ -97,17 +98,13 @@ impl Process {
     /// When there is no such process, it may not be traced, is traced by another, is a part of the kernel, has
     /// ended, is ourselves, or is no program for x86. The process is then as it was.
     pub fn attach(process: ThreadId, settings: Settings) -> Result<Self, Error> {
-        let id = Tid::try_from(process.0)
-            .ok()
-            .filter(|id| *id > 0)
-            .ok_or(Error::NoSuchProcess(process))?;
-        let id = maps::ThreadStatus::read(id)
-            .ok()
-            .and_then(|status| status.number("Tgid"))
-            .ok_or(Error::NoSuchProcess(process))?;
-        if Abi::of_program(id) == Some(None) {
-            return Err(Error::NotX86(process));
-        }
+        Approach::begin(process)?.attach(settings)
+    }
+
+    fn attach_after(
+        Approach { id, strangers }: Approach,
+        settings: Settings,
+    ) -> Result<Self, Error> {
         let seized = attach::seize(id)?;
         fail_point!("attach/all-seized");
         // A thread that ends has no memory any more: perhaps the first one, or any other.
@@ -135,7 +132,7 @@ impl Process {
             .collect();
         let mut tracee = Tracee::new(id, threads, memory, settings);
         tracee.wait_until_all_stopped()?;
-        tracee.seize_sharing()?;
+        tracee.seize_sharing(&strangers)?;
         tracee.choose_width();
         fail_point!("attach/halted");
         tracee.look_at_running();
@@ -407,6 +404,46 @@ impl Process {
     /// When the kernel refuses; what could be undone is undone.
     pub fn detach(mut self) -> Result<(), Error> {
         self.tracee.detach()
+    }
+}
+
+/// A process that is about to be attached to, with what can be known before it is stopped.
+#[derive(Debug)]
+pub struct Approach {
+    id: Tid,
+    /// The processes that do not share its memory.
+    strangers: BTreeSet<Tid>,
+}
+
+impl Approach {
+    /// Looks at a process.
+    ///
+    /// # Errors
+    /// When there is no such process, or it is no program for x86.
+    pub fn begin(process: ThreadId) -> Result<Self, Error> {
+        let id = Tid::try_from(process.0)
+            .ok()
+            .filter(|id| *id > 0)
+            .ok_or(Error::NoSuchProcess(process))?;
+        let id = maps::ThreadStatus::read(id)
+            .ok()
+            .and_then(|status| status.number("Tgid"))
+            .ok_or(Error::NoSuchProcess(process))?;
+        if Abi::of_program(id) == Some(None) {
+            return Err(Error::NotX86(process));
+        }
+        Ok(Self {
+            id,
+            strangers: children::strangers(id),
+        })
+    }
+
+    /// Attaches to it, as [`Process::attach`] does.
+    ///
+    /// # Errors
+    /// As [`Process::attach`].
+    pub fn attach(self, settings: Settings) -> Result<Process, Error> {
+        Process::attach_after(self, settings)
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn run(
         options.oversight.check_process(process)?;
     }
     let priority = start.priority(Priority::raise_niceness);
-    let (mut process, origin) = start.process()?;
+    let (mut process, origin) = start.approach()?.process()?;
     stop.watch(process.interrupter());
     let armed = options
         .oversight
