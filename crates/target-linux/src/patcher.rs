@@ -49,6 +49,9 @@ impl Patcher<'_> {
                 memory
             }
             None => {
+                if let Some(small) = self.tracee.fast.give_prepared_up() {
+                    self.tracee.unmap_page(small.start, small.end - small.start);
+                }
                 let memory = self.share_memory_partly(size, &busy)?;
                 self.keep_from_dumps(&memory);
                 memory

@@ -249,6 +249,14 @@ impl Fast {
         prepared.map(PreparedPads::into_memory)
     }
 
+    /// Gives the memory up that was prepared for pads: where it is in the program, which is to unmap it.
+    pub(crate) fn give_prepared_up(&mut self) -> Option<Range<u64>> {
+        let memory = self.prepared.take()?.into_memory();
+        let place = (memory.address().0, memory.size() as u64);
+        self.shared.retain(|shared| *shared != place);
+        Some(place.0..place.0 + place.1)
+    }
+
     /// Keeps memory for the pads that are set up next.
     pub(crate) fn keep_prepared(&mut self, memory: SharedMemory, busy: Vec<Range<u64>>) {
         Journal::note_unused(&memory);
