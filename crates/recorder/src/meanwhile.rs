@@ -8,9 +8,8 @@ use tracewire_target_linux::{Event, Process};
 
 use crate::error::RecordError;
 use crate::out_of_memory::{Expendable, OutOfMemory};
-use crate::priority::Priority;
+use crate::priority::{Priority, processors};
 use crate::stop::{Stop, StopHandle};
-use crate::together::processors;
 
 /// How long the work keeps the priority of the thread that begins it, where it leaves the program a processor.
 const FIRST: Duration = Duration::from_millis(250);

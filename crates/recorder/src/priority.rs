@@ -1,5 +1,7 @@
 //! The tracer's share of the processors while it comes to a busy program and leaves it.
 
+use std::num::NonZero;
+
 /// While it lives, the calling thread, and those that it makes, come before the program's threads where this user may have that
 /// (root, and where `RLIMIT_RTPRIO` or `RLIMIT_NICE` allows it): beside 100 busy threads, work of 0.1 s takes 5 s otherwise. While the
 /// program runs, it is the program that is to have the processors.
@@ -10,6 +12,11 @@
 pub struct Priority {
     niceness: libc::c_int,
     policy: libc::c_int,
+}
+
+/// How many processors the tracer may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The niceness meanwhile.

@@ -9,11 +9,11 @@
 //! window, however many processes there are, unless what is done to its process takes longer by itself.
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::meanwhile::Starvation;
+use crate::priority::processors;
 
 /// How long a process waits for others while its threads are stopped.
 const STOPPED: Duration = Duration::from_millis(15);
@@ -340,11 +340,6 @@ fn give_back(state: &mut State, work: Work, number: u64) -> bool {
 /// How many have a turn at the same time: a thread of the tracer and one of the program take turns at what they do.
 fn at_once() -> usize {
     processors().div_ceil(2)
-}
-
-/// How many processors the tracer may use.
-pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The place of a process among those that wait for each other.
