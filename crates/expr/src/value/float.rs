@@ -72,14 +72,25 @@ pub(crate) fn text(symbols: &Symbols, value: &Value, size: u64) -> Option<String
     Some(print_float(format, raw))
 }
 
+/// The digits that tell numbers of 4 bytes apart, and those of 8 bytes.
+const SINGLE_DIGITS: usize = 9;
+const DOUBLE_DIGITS: usize = 17;
+
 /// The bits of a floating-point number, as GDB prints them: `%g` with as many digits as the format needs.
 #[must_use]
 pub fn print_float(format: FloatFormat, raw: u128) -> String {
     match format {
         FloatFormat::Half => binary(raw, 10, 5, 5, 0),
         FloatFormat::BrainFloat => binary(raw << 16, 23, 8, 4, 16),
-        FloatFormat::Single => binary(raw, 23, 8, 9, 0),
-        FloatFormat::Double => binary(raw, 52, 11, 17, 0),
+        FloatFormat::Single => {
+            let number = f32::from_bits(raw as u32);
+            finite(number.into(), SINGLE_DIGITS)
+                .unwrap_or_else(|| binary(raw, 23, 8, SINGLE_DIGITS, 0))
+        }
+        FloatFormat::Double => {
+            let number = f64::from_bits(raw as u64);
+            finite(number, DOUBLE_DIGITS).unwrap_or_else(|| binary(raw, 52, 11, DOUBLE_DIGITS, 0))
+        }
         FloatFormat::Extended => extended(raw),
         FloatFormat::Quadruple => binary(raw, 112, 15, 36, 0),
     }
@@ -93,6 +104,69 @@ fn is_quadruple(symbols: &Symbols, value: &Value) -> bool {
     );
     let named = matches!(&*strip(symbols, value.type_id).1, Type::Base { name, .. } if name.contains("128"));
     named || !x86
+}
+
+/// A finite number of at most 64 bits as [`decimal`] writes it: Rust's own formatting rounds the exact number in the same way.
+fn finite(number: f64, digits: usize) -> Option<String> {
+    if !number.is_finite() || number == 0.0 {
+        return None;
+    }
+    if let Some(text) = short(number, digits) {
+        return Some(text);
+    }
+    let text = format!("{number:.*e}", digits - 1);
+    let (mantissa, exponent) = text.split_once('e')?;
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", mantissa),
+    };
+    let mantissa: String = mantissa.chars().filter(|c| *c != '.').collect();
+    let significant = mantissa.trim_end_matches('0');
+    let shown = general(significant, exponent.parse().ok()?, digits);
+    Some(match sign {
+        "" => shown,
+        sign => format!("{sign}{shown}"),
+    })
+}
+
+/// The most places after the point that [`short`] writes.
+const MOST_PLACES: u32 = 20;
+
+/// A number whose exact digits are so few that none is rounded, without an exponent: an integer, a price.
+fn short(number: f64, digits: usize) -> Option<String> {
+    const FRACTION: u32 = f64::MANTISSA_DIGITS - 1;
+    let bits = number.to_bits();
+    let raw_exponent = (bits >> FRACTION) as i32 & 0x7ff;
+    if raw_exponent == 0 {
+        return None;
+    }
+    let mantissa = bits & ((1 << FRACTION) - 1) | 1 << FRACTION;
+    let zeros = mantissa.trailing_zeros();
+    let (odd, power) = (mantissa >> zeros, raw_exponent - 1075 + zeros as i32);
+    let places = power.min(0).unsigned_abs();
+    if places > MOST_PLACES || power > 63 {
+        return None;
+    }
+    // n / 2^k is n * 5^k / 10^k.
+    let scale = match power {
+        0.. => 1_u128 << power,
+        _ => 5_u128.pow(places),
+    };
+    let exact = u128::from(odd).checked_mul(scale)?;
+    let most = 10_u128.checked_pow(u32::try_from(digits).ok()?)?;
+    let exact = u64::try_from(exact)
+        .ok()
+        .filter(|exact| u128::from(*exact) < most)?;
+    let sign = if number < 0.0 { "-" } else { "" };
+    if places == 0 {
+        return Some(format!("{sign}{exact}"));
+    }
+    let one = 10_u128.pow(places);
+    let (whole, part) = (u128::from(exact) / one, u128::from(exact) % one);
+    // `%g` writes smaller ones with an exponent.
+    let has_exponent = whole == 0 && part * 10_000 < one;
+    let places = places as usize;
+    (!has_exponent).then(|| format!("{sign}{whole}.{part:0places$}"))
 }
 
 /// An IEEE number with `fraction_bits` of fraction; `spare` low bits are no part of the format.
@@ -247,5 +321,50 @@ impl Large {
         }
         let zeros = digits.iter().take_while(|digit| **digit == 0).count();
         digits.split_off(zeros)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DOUBLE_DIGITS, SINGLE_DIGITS, binary, finite};
+
+    /// Many numbers from a seed: xorshift.
+    fn numbers() -> impl Iterator<Item = u64> {
+        std::iter::successors(Some(0x9e37_79b9_7f4a_7c15_u64), |last| {
+            let mut next = *last;
+            next ^= next << 13;
+            next ^= next >> 7;
+            next ^= next << 17;
+            Some(next)
+        })
+    }
+
+    /// Both ways to write a number agree, and so they do on numbers that lie in the middle of two with fewer digits.
+    #[test]
+    fn finite_numbers_are_written_with_the_digits_of_the_exact_number() {
+        let quarters = (0..2_000).map(|n| f64::from(n) * 0.25);
+        let middles = (1..2_000).map(|n| 1e17 + f64::from(n) * 16.0 + 2_f64.powi(n % 60));
+        let edges = [
+            f64::MIN_POSITIVE,
+            f64::MAX,
+            f64::from_bits(1),
+            1e22,
+            1e23,
+            1e-5,
+            1e-4,
+        ];
+        let all = quarters.chain(middles).chain(edges);
+        let all = all.chain(numbers().take(20_000).map(f64::from_bits));
+        for number in all.flat_map(|number| [number, -number]) {
+            if let Some(text) = finite(number, DOUBLE_DIGITS) {
+                let exact = binary(number.to_bits().into(), 52, 11, DOUBLE_DIGITS, 0);
+                assert_eq!(text, exact, "{number:?}");
+            }
+            let single = number as f32;
+            if let Some(text) = finite(single.into(), SINGLE_DIGITS) {
+                let exact = binary(single.to_bits().into(), 23, 8, SINGLE_DIGITS, 0);
+                assert_eq!(text, exact, "{single:?}");
+            }
+        }
     }
 }
