@@ -80,9 +80,9 @@ pub use marker_argument::{MarkerArgument, marker_arguments};
 pub use operand::{CompiledOperand, compile_operand};
 pub use stack::{StackEnd, StackItem, StackWalk};
 pub use value::{
-    Backtrace, BacktraceEnd, CallFrame, Datum, NamedValue, NoState, Place, PreparedExpression,
-    PreparedItem, PrintOptions, Shape, State, Unwinder, Value, evaluate, expand, print_float,
-    type_name,
+    Backtrace, BacktraceEnd, CallFrame, Datum, NamedValue, NoState, Place, PlainState, PlainValue,
+    PreparedExpression, PreparedItem, PrintOptions, Shape, ShownValue, State, Unwinder, Value,
+    evaluate, expand, print_float, type_name,
 };
 pub use walk::TypeWalks;
 pub use watched::FixedObject;

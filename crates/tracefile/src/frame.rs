@@ -121,6 +121,83 @@ pub fn blocks_fit(data: &[u8], shape: FrameShape) -> bool {
     Blocks::new(data, shape).all(|block| !matches!(block, Block::Unknown(_)))
 }
 
+/// A time in nanoseconds, of microseconds and of what a frame says of the part of one.
+fn nanoseconds(timestamp: Option<u64>, fraction: Option<i64>) -> Option<u64> {
+    let part = crate::fraction::nanoseconds_of(fraction?.cast_unsigned());
+    timestamp?.checked_mul(1000)?.checked_add(part)
+}
+
+/// The saved state in a frame and the frame's time, found in one pass over its blocks.
+#[derive(Clone, Debug)]
+pub struct SavedState<'a> {
+    layout: Option<&'a RegisterLayout>,
+    order: ByteOrder,
+    registers: Option<&'a [u8]>,
+    /// Whether the frame says of some registers that the block does not tell them.
+    has_unknown_registers: bool,
+    memory: Vec<(Address, &'a [u8])>,
+    timestamp: Option<i64>,
+    fraction: Option<i64>,
+    thread: Option<i64>,
+    cpu: Option<i64>,
+}
+
+impl<'a> SavedState<'a> {
+    /// The bytes of a register, in the target's order; none also where the frame says of any register that it is not known.
+    #[must_use]
+    pub fn register(&self, number: RegisterNumber) -> Option<&'a [u8]> {
+        if self.has_unknown_registers {
+            return None;
+        }
+        place_of(self.layout?.by_number(number)?, self.registers?)
+    }
+
+    /// The number of at most eight bytes at an address, where the first block that has the address has all of them.
+    #[must_use]
+    pub fn load(&self, address: u64, size: usize) -> Option<u64> {
+        let found = self.memory.iter().find_map(|(start, bytes)| {
+            let skipped = usize::try_from(address.wrapping_sub(start.0)).ok()?;
+            bytes.get(skipped..).filter(|rest| !rest.is_empty())
+        })?;
+        self.order.unsigned(found.get(..size)?)
+    }
+
+    /// As [`Frame::timestamp`].
+    #[must_use]
+    pub fn timestamp(&self) -> Option<u64> {
+        self.timestamp.map(i64::cast_unsigned)
+    }
+
+    /// As [`Frame::nanoseconds`].
+    #[must_use]
+    pub fn nanoseconds(&self) -> Option<u64> {
+        nanoseconds(self.timestamp(), self.fraction)
+    }
+
+    /// As [`Frame::thread`].
+    #[must_use]
+    pub fn thread(&self) -> Option<ThreadId> {
+        u32::try_from(self.thread?).ok().map(ThreadId)
+    }
+
+    /// As [`Frame::cpu`].
+    #[must_use]
+    pub fn cpu(&self) -> Option<u32> {
+        u32::try_from(self.cpu?).ok()
+    }
+
+    /// Whether a block has some of the bytes.
+    #[must_use]
+    pub fn has_memory(&self, address: u64, length: u64) -> bool {
+        length > 0
+            && self.memory.iter().any(|(start, bytes)| {
+                let (after, before) =
+                    (address.wrapping_sub(start.0), start.0.wrapping_sub(address));
+                after < bytes.len() as u64 || !bytes.is_empty() && before < length
+            })
+    }
+}
+
 /// One frame of a [`TraceFile`].
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
@@ -222,6 +299,46 @@ impl<'a> Frame<'a> {
             Block::Registers(bytes) => Some(bytes),
             _ => None,
         })
+    }
+
+    /// The saved state, found in one pass over the blocks.
+    #[must_use]
+    pub fn saved_state(&self) -> SavedState<'a> {
+        let mut state = SavedState {
+            layout: self.file.layout(),
+            order: self.byte_order(),
+            registers: None,
+            has_unknown_registers: false,
+            memory: Vec::new(),
+            timestamp: None,
+            fraction: None,
+            thread: None,
+            cpu: None,
+        };
+        let clock = self.file.clock();
+        for block in self.blocks() {
+            match block {
+                Block::Registers(bytes) => state.registers = state.registers.or(Some(bytes)),
+                Block::Memory { address, bytes } => state.memory.push((address, bytes)),
+                // The last value counts, as for [`Frame::variable`].
+                Block::Variable { number, value } => {
+                    let is = |variable: Option<VariableNumber>| variable == Some(number);
+                    if is(clock.timestamp) {
+                        state.timestamp = Some(value);
+                    } else if is(clock.thread) {
+                        state.thread = Some(value);
+                    } else if is(clock.cpu) {
+                        state.cpu = Some(value);
+                    } else if number == crate::fraction::FRACTION {
+                        state.fraction = Some(value);
+                    } else {
+                        state.has_unknown_registers |= tells_unknown_registers(number);
+                    }
+                }
+                Block::StaticData(_) | Block::Unknown(_) => {}
+            }
+        }
+        state
     }
 
     /// Every register of the layout, with its bytes in the target's order; none for one that is not known. Nothing where
@@ -374,9 +491,7 @@ impl<'a> Frame<'a> {
     /// does not say that.
     #[must_use]
     pub fn nanoseconds(&self) -> Option<u64> {
-        let fraction = self.variable(crate::fraction::FRACTION)?.cast_unsigned();
-        let whole = self.timestamp()?.checked_mul(1000)?;
-        whole.checked_add(crate::fraction::nanoseconds_of(fraction))
+        nanoseconds(self.timestamp(), self.variable(crate::fraction::FRACTION))
     }
 
     /// Which thread made it (`$trace_thread`).

@@ -85,7 +85,7 @@ pub use find::Search;
 #[cfg(target_os = "linux")]
 pub use follow::{Batch, GROWING, GrowingFile};
 pub use fraction::{FRACTION, fraction_of, nanoseconds_of};
-pub use frame::{Block, Blocks, Frame};
+pub use frame::{Block, Blocks, Frame, SavedState};
 pub use index::{Ending, IndexCache, Selection, user_cache};
 pub use memory::CollectedMemory;
 pub use module::Module;

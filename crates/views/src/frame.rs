@@ -23,6 +23,7 @@ use tracewire_tracefile::{Block, Frame, Span, TraceFile};
 use crate::collected::Tracepoints;
 use crate::hexadecimal::Hexadecimal;
 use crate::place_cache::{CachedPlace, PlaceCache};
+use crate::plain::PlainPlaces;
 use crate::program::Program;
 use crate::register::{is_short, is_telling, print};
 use crate::span::{DURATION, duration_view};
@@ -223,6 +224,7 @@ pub struct Viewer<'a> {
     /// The last text of each register whose type shows more than a number, and its bytes: most repeat from frame to frame.
     register_texts: RefCell<Vec<KnownText>>,
     pub(crate) places: PlaceCache<'a>,
+    pub(crate) plain: PlainPlaces<'a>,
     pub(crate) unwinders: RefCell<HashMap<*const Symbols, Rc<Unwinder<'a>>>>,
 }
 
@@ -251,6 +253,7 @@ impl<'a> Viewer<'a> {
             tracepoints: Tracepoints::of(file),
             variable_names,
             places: PlaceCache::default(),
+            plain: PlainPlaces::default(),
             unwinders: RefCell::default(),
         }
     }
@@ -405,7 +408,8 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn place(&self, frame: Frame<'a>) -> Option<SourcePlace> {
         let state = FrameState::new(self.file, frame)?;
-        self.source_place(frame, state.pc()).source().cloned()
+        let place = self.source_place(frame, state.pc());
+        place.source().map(|source| SourcePlace::clone(source))
     }
 
     /// The facts about the place of a frame.
@@ -643,7 +647,7 @@ impl<'a> Viewer<'a> {
         register.number(bytes, self.file.byte_order()).map(Address)
     }
 
-    fn value(
+    pub(crate) fn value(
         &self,
         here: &CachedPlace<'a>,
         named: NamedValue,

@@ -18,7 +18,7 @@ const MOST_PLACES: usize = 500;
 pub(crate) struct CachedPlace<'a> {
     symbols: &'a Symbols,
     scope: Scope,
-    source: OnceCell<Option<SourcePlace>>,
+    source: OnceCell<Option<Rc<SourcePlace>>>,
     words: OnceCell<Option<Box<str>>>,
     items: RefCell<HashMap<Box<str>, Rc<PreparedItem<'a>>>>,
     expressions: RefCell<HashMap<Box<str>, Rc<Expression<'a>>>>,
@@ -60,9 +60,9 @@ impl<'a> CachedPlace<'a> {
     }
 
     /// The source place.
-    pub(crate) fn source(&self) -> Option<&SourcePlace> {
-        let source = self.source.get_or_init(|| self.symbols.place(self.scope));
-        source.as_ref()
+    pub(crate) fn source(&self) -> Option<&Rc<SourcePlace>> {
+        let source = || self.symbols.place(self.scope).map(Rc::new);
+        self.source.get_or_init(source).as_ref()
     }
 
     /// The source place for a cell of a table.

@@ -1,9 +1,11 @@
 //! The values of a frame as data, for tables whose columns have types.
 
+use std::rc::Rc;
+
 use tracewire_debuginfo::SourcePlace;
-use tracewire_expr::{Datum, Shape};
+use tracewire_expr::{Datum, Shape, ShownValue};
 use tracewire_model::{Address, FrameNumber};
-use tracewire_tracefile::{Frame, Span};
+use tracewire_tracefile::{Frame, SavedState, Span};
 
 use crate::frame::{ValueView, Viewer};
 use crate::span::DURATION;
@@ -16,6 +18,46 @@ pub struct TypedValue {
     pub view: ValueView,
     /// As data.
     pub datum: Datum,
+}
+
+/// A value as [`TypedValue`] has it. The values of one place share their names.
+#[derive(Clone, Debug)]
+pub struct SharedValue {
+    /// As [`ValueView::expression`].
+    pub expression: Rc<str>,
+    /// As [`ValueView::type_name`].
+    pub type_name: Option<Rc<str>>,
+    /// As [`ValueView::error`].
+    pub error: Option<String>,
+    /// As [`ValueView::value`], and as data.
+    pub shown: ShownValue,
+}
+
+impl SharedValue {
+    pub(crate) fn new(view: ValueView, datum: Option<Datum>) -> Self {
+        let datum = datum.unwrap_or_else(|| Datum::Text(view.value.clone()));
+        Self {
+            expression: view.expression.into(),
+            type_name: view.type_name.map(Into::into),
+            error: view.error,
+            shown: ShownValue::new(view.value, datum),
+        }
+    }
+}
+
+impl From<SharedValue> for TypedValue {
+    fn from(value: SharedValue) -> Self {
+        let (text, datum) = value.shown.into_parts();
+        Self {
+            view: ValueView {
+                expression: value.expression.as_ref().to_owned(),
+                type_name: value.type_name.map(|name| name.as_ref().to_owned()),
+                value: text,
+                error: value.error,
+            },
+            datum,
+        }
+    }
 }
 
 /// An expression that a tracepoint collects at a place, and what data its values are.
@@ -79,12 +121,24 @@ impl<'a> Viewer<'a> {
         frame: Frame<'a>,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<TypedValue> {
+        let values = self.shared_values(frame, &frame.saved_state(), is_wanted);
+        values.into_iter().map(Into::into).collect()
+    }
+
+    /// As [`some_typed_values`](Self::some_typed_values), of a frame whose state is known.
+    #[must_use]
+    pub fn shared_values(
+        &self,
+        frame: Frame<'a>,
+        saved: &SavedState<'a>,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<SharedValue> {
+        if let Some(values) = self.listed_values(frame, saved, &is_wanted) {
+            return values;
+        }
         let values = self.evaluated(frame, true, is_wanted).into_iter();
         values
-            .map(|(view, datum)| TypedValue {
-                datum: datum.unwrap_or_else(|| Datum::Text(view.value.clone())),
-                view,
-            })
+            .map(|(view, datum)| SharedValue::new(view, datum))
             .collect()
     }
 

@@ -88,7 +88,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn object(&self, variable: &Rc<Variable>) -> Result<Rc<Object>, Unlocatable> {
+    pub(super) fn object(&self, variable: &Rc<Variable>) -> Result<Rc<Object>, Unlocatable> {
         let work_out = || self.locator.object(&variable.location);
         match self.objects {
             Some(known) => known.get(variable, work_out),

@@ -5,6 +5,7 @@ use tracewire_model::{Address, RegisterNumber};
 
 use super::contents::Value;
 use super::datum::Shape;
+use super::plain::PlainValue;
 use super::prepare::PreparedExpression;
 use super::state::State;
 use crate::Span;
@@ -113,6 +114,27 @@ impl<'a> PreparedItem<'a> {
         };
         let parts = self.parts.iter();
         parts.map(|part| (part.name.clone(), shape(part))).collect()
+    }
+
+    /// The names of the values, each with a shorter way to it where there is one.
+    #[must_use]
+    pub fn plain(&self, walks: &TypeWalks<'_>) -> Vec<(String, Option<PlainValue>)> {
+        let plain = |part: &Part<'_>| match &part.kind {
+            PartKind::Expression(expression) => expression.as_ref().ok()?.plain(walks),
+            PartKind::Register(..) | PartKind::Return(_) => None,
+        };
+        let parts = self.parts.iter();
+        parts.map(|part| (part.name.clone(), plain(part))).collect()
+    }
+
+    /// One of the values, by its place among the names; none of a register that was not saved.
+    #[must_use]
+    pub fn value(&self, at: usize, state: &dyn State) -> Option<NamedValue> {
+        let part = self.parts.get(at)?;
+        Some(NamedValue {
+            name: part.name.clone(),
+            value: part.value(state)?,
+        })
     }
 
     /// The values at a state where the thread was at the item's place, as [`expand`] gives them.

@@ -152,6 +152,18 @@ impl<'a> PreparedExpression<'a> {
         }
     }
 
+    pub(super) const fn symbols(&self) -> &Symbols {
+        self.symbols
+    }
+
+    pub(super) const fn language(&self) -> Language {
+        self.language
+    }
+
+    pub(super) const fn is_redacted(&self) -> bool {
+        self.is_redacted
+    }
+
     pub(super) const fn node(&self) -> &Node {
         &self.node
     }

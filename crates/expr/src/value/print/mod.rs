@@ -3,6 +3,7 @@
 mod aggregate;
 mod debug;
 mod go;
+mod plain;
 mod rust;
 mod scalar;
 mod shape;
@@ -10,6 +11,8 @@ mod text;
 mod walked;
 
 use std::cell::Cell;
+
+pub(super) use plain::PlainKind;
 
 use super::contents::{Known, Place, Value};
 use super::datum::{Datum, Parts, Recorder};
