@@ -150,6 +150,22 @@ impl Fetched {
         }
     }
 
+    /// Forgets, and overwrites, what follows an address in the pieces that are read: it is more than the hit needs, and may be secret.
+    pub(crate) fn forget_from(&mut self, address: u64) {
+        for piece in self.pool.iter_mut().take(self.read) {
+            let offset = address.checked_sub(piece.address.0);
+            let offset = offset.and_then(|offset| usize::try_from(offset).ok());
+            let Some(offset) = offset.filter(|offset| *offset < piece.bytes.len()) else {
+                continue;
+            };
+            if let Some(rest) = piece.bytes.get_mut(offset..) {
+                rest.fill(0);
+            }
+            piece.bytes.truncate(offset);
+            piece.filled = piece.filled.min(offset);
+        }
+    }
+
     /// Requests the unknown parts of a range, unless they have just been requested. Returns true when something must be read
     /// before more of the range is known.
     pub(crate) fn ask(&mut self, address: u64, length: u64) -> bool {

@@ -263,6 +263,15 @@ impl Pieces {
                 }
             }
         }
+        // A string was read up to the end of its page.
+        for piece in &self.list {
+            if let Content::Text {
+                address, length, ..
+            } = piece.content
+            {
+                self.fetched.forget_from(address.wrapping_add(length));
+            }
+        }
         Ok(())
     }
 }

@@ -379,11 +379,12 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// As `scan`, a page at a time.
+    /// As `scan`, a page at a time. What was read behind the NUL is overwritten.
     fn scan_by_kernel(&mut self, address: AsmRegister64, end: Label, unreadable: Label) -> Made {
         let most = self.slot(Slot::Scratch(1));
         let read = self.slot(Slot::Scratch(3));
         let (again, next, enough) = (self.label(), self.label(), self.label());
+        let found = self.label();
         self.place(again)?;
         self.asm.lea(rsi, address + rcx)?;
         self.asm.mov(eax, esi)?;
@@ -406,11 +407,23 @@ impl<'o> Code<'o> {
         self.place(next)?;
         self.asm.inc(rcx)?;
         self.asm.cmp(byte_ptr(OUT + rcx + (BLOCK - 1)), 0)?;
-        self.asm.je(self.to(end))?;
+        self.asm.je(self.to(found))?;
         self.asm.cmp(rcx, rax)?;
         self.asm.jb(self.to(next))?;
         self.asm.cmp(rcx, most)?;
         self.asm.jb(self.to(again))?;
+        self.later(move |code| {
+            let wipe = code.label();
+            code.place(found)?;
+            code.asm.mov(rsi, rcx)?;
+            code.place(wipe)?;
+            code.asm.cmp(rsi, rax)?;
+            code.asm.jae(code.to(end))?;
+            code.asm.mov(byte_ptr(OUT + rsi + BLOCK), 0)?;
+            code.asm.inc(rsi)?;
+            code.asm.jmp(code.to(wipe))?;
+            Ok(())
+        });
         Ok(())
     }
 
