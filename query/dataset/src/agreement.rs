@@ -1,9 +1,15 @@
-//! Values of recorded programs: the contents of columns, compared with the output of `show`, which is parsed separately here.
+//! Values of recorded programs: the contents of columns, compared with the output of `show`, which is parsed separately here, and with
+//! what is read back from Parquet files.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array, AsArray as _};
+use arrow::array::{Array, AsArray as _, RecordBatch};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type};
+use arrow::error::ArrowError;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tracewire_expr::Shape;
 use tracewire_recorder::Recorder;
 use tracewire_test_support::{Cc, tool};
@@ -11,6 +17,9 @@ use tracewire_tracefile::TraceFile;
 use tracewire_views::{Program, Viewer};
 
 use crate::array::column;
+use crate::directory::{AddOptions, add, part_name};
+use crate::error::DatasetError;
+use crate::run::Run;
 
 const CPP: &str = include_str!("../../../crates/cli/tests/values/values.cpp");
 const GO: &str = include_str!("../../../crates/cli/tests/values/values.go");
@@ -357,6 +366,65 @@ fn compare(output: &Path, is_go: bool) -> usize {
     count
 }
 
+/// Writes a run as Parquet files and reads them back: each table has the columns that the run's rows in memory have, with their types at
+/// every depth, and the same rows, with every null and every bit of every number.
+#[track_caller]
+fn compare_with_parquet(output: &Path) {
+    let file = TraceFile::open(output).expect("a trace file");
+    let program = Program::of(&file, &[]).expect("the program");
+    let run = Run::new(&file, &program);
+    let dataset = output.with_extension("dataset");
+    let added = add(&dataset, &run, &AddOptions::default()).expect("added");
+    let mut made: BTreeMap<String, Vec<RecordBatch>> = BTreeMap::new();
+    let read = run.read(
+        |_| true,
+        |table, batch| {
+            made.entry(table.name.clone()).or_default().push(batch);
+            Ok::<(), DatasetError>(())
+        },
+    );
+    read.expect("rows");
+    assert_eq!(added.rows.len(), run.tables().len(), "tables");
+    let mut count = 0;
+    for table in run.tables() {
+        let path = (added.path)
+            .join(format!("table={}", table.name))
+            .join(part_name(0));
+        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("a file"))
+            .and_then(|builder| builder.build())
+            .expect("a reader");
+        let batches: Vec<RecordBatch> = reader
+            .map(|batch| {
+                let batch = batch?;
+                // The first column is the name of the run, which a trace file does not have.
+                let columns: Vec<usize> = (1..batch.num_columns()).collect();
+                batch.project(&columns)
+            })
+            .collect::<Result<_, ArrowError>>()
+            .expect("rows");
+        for batch in &batches {
+            let fields = batch.schema();
+            assert_eq!(fields.fields(), table.schema.fields(), "{}", table.name);
+        }
+        let whole = |batches: &[RecordBatch]| {
+            concat_batches(&table.schema, batches).expect("columns of the table")
+        };
+        let there = whole(&batches);
+        let here = whole(&made.remove(&table.name).unwrap_or_default());
+        for (at, field) in table.schema.fields().iter().enumerate() {
+            assert_eq!(
+                there.column(at),
+                here.column(at),
+                "{}: {}",
+                table.name,
+                field.name()
+            );
+        }
+        count += here.num_rows();
+    }
+    assert!(count > run.tables().len(), "{count} rows");
+}
+
 #[test]
 fn cpp_values_are_those_that_are_shown() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -366,6 +434,7 @@ fn cpp_values_are_those_that_are_shown() {
     let program = cc.build(directory.path(), "program");
     let output = record(directory.path(), &program, &["see_at : value"]);
     let count = compare(&output, false);
+    compare_with_parquet(&output);
     assert!(count > 500, "{count}");
 }
 
@@ -378,6 +447,7 @@ fn rust_values_are_those_that_are_shown() {
         .build(directory.path(), "program");
     let output = record(directory.path(), &program, &["see : value"]);
     let count = compare(&output, false);
+    compare_with_parquet(&output);
     assert!(count > 500, "{count}");
 }
 
@@ -397,5 +467,6 @@ fn go_values_fit_their_columns() {
     assert!(built.status.success(), "{said}");
     let output = record(directory.path(), &program, &[r"/^main\.see/ : value"]);
     let count = compare(&output, true);
+    compare_with_parquet(&output);
     assert!(count > 150, "{count}");
 }
