@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -14,11 +15,10 @@ use tracewire_tracefile::TraceFile;
 use crate::check::describe;
 use crate::error::DatasetError;
 use crate::execution::RunTables;
-use crate::parquet_file::{
-    BATCH_KEY, RUNS_KEY, TABLE_KEY, TABLES_KEY, TableFile, rows_of, with_run,
-};
+use crate::parquet_file::{BATCH_KEY, RUNS_KEY, TABLE_KEY, TABLES_KEY, TableFile, with_run};
 use crate::run::start_ns;
 use crate::table::{RUNS, Table};
+use crate::table_writers::TableWriters;
 
 /// The beginning of the name of a batch of several runs. No run has such a name.
 pub(crate) const COMPACTED: &str = "compacted-";
@@ -221,27 +221,33 @@ pub fn add(
         let path = staging.file(&table.name, 0);
         TableFile::create(&path, &schema, sorted_by, 1, &metadata)
     };
-    let with_name = |table: &Table, batch: &arrow::array::RecordBatch| {
-        rows_of(&name, batch, &with_run(&table.schema)).map_err(DatasetError::arrow(&table.name))
-    };
-    let mut files: BTreeMap<&str, TableFile> = BTreeMap::new();
-    for table in run.run_tables().iter().filter(|table| table.name != RUNS) {
-        files.insert(&table.name, create(table, &[])?);
+    let tables: Vec<&Table> = (run.run_tables().iter())
+        .filter(|table| table.name != RUNS)
+        .collect();
+    let mut files = Vec::with_capacity(tables.len());
+    for table in &tables {
+        files.push(create(table, &[])?);
     }
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut of_runs = None;
-    run.read_tables(&mut |table, batch| {
-        let batch = with_name(table, &batch)?;
-        match files.get_mut(table.name.as_str()) {
-            Some(file) => file.write(&batch)?,
-            None => of_runs = Some((table.clone(), batch)),
-        }
-        Ok(())
+    let counts = std::thread::scope(|scope| {
+        let writers = TableWriters::start(scope, files, &name, threads);
+        let read = run.read_tables(&mut |table, batch| {
+            match tables.iter().position(|known| known.name == table.name) {
+                Some(file) => writers.write(file, batch)?,
+                None => of_runs = Some((table.clone(), batch)),
+            }
+            Ok(())
+        });
+        // A file that cannot be written is why the reading ended.
+        let counts = writers.finish()?;
+        read.map(|()| counts)
     })?;
     let mut rows = BTreeMap::new();
     let mut bytes = 0;
-    for (table, file) in files {
-        rows.insert(table.to_owned(), file.finish()?);
-        bytes += size(table)?;
+    for (table, count) in tables.iter().zip(counts) {
+        rows.insert(table.name.clone(), count);
+        bytes += size(&table.name)?;
     }
     debug_assert!(of_runs.is_some(), "a run has a row in {RUNS}");
     if let Some((table, batch)) = of_runs {
@@ -251,7 +257,7 @@ pub fn add(
             (TABLES_KEY, pairs(&rows)),
         ];
         let mut file = create(&table, &more)?;
-        file.write(&batch)?;
+        file.write_of(&name, &batch)?;
         file.finish()?;
         bytes += size(&table.name)?;
     }

@@ -67,6 +67,9 @@ pub enum DatasetError {
     /// A file of the program could be read before, and cannot be read again.
     #[error("a file of the program went away while its values were read")]
     ProgramGone,
+    /// A thread that writes a file has ended early, of which it gives the reason.
+    #[error("a file of the dataset is no longer written")]
+    WriterGone,
     /// A name that is part of a path cannot be one.
     #[error("{what} {name:?} cannot be a part of a path: use letters, digits, `.`, `-` and `_`")]
     Name {

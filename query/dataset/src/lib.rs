@@ -48,6 +48,7 @@ mod prune;
 mod rows;
 mod run;
 mod table;
+mod table_writers;
 
 pub use check::{Finding, ListedFile, Listing, Severity, check, list};
 pub use compact::{COMPACT_TO, Compacted, compact};

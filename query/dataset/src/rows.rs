@@ -1,6 +1,7 @@
 //! Frames to rows of a table.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, RecordBatchOptions};
@@ -8,8 +9,8 @@ use arrow::datatypes::SchemaRef;
 use tracewire_debuginfo::SourcePlace;
 use tracewire_expr::{Datum, Shape};
 use tracewire_model::{Address, FrameNumber, TracepointNumber};
-use tracewire_tracefile::{Frame, Span, TraceFile};
-use tracewire_views::{Program, TypedValue, Viewer};
+use tracewire_tracefile::{Frame, SavedState, Span, TraceFile};
+use tracewire_views::{Program, SharedValue, Viewer};
 
 use crate::array::{column, invalid_strings};
 use crate::error::DatasetError;
@@ -73,42 +74,43 @@ pub(crate) struct Row {
     thread: Option<i64>,
     cpu: Option<i64>,
     pc: Option<Address>,
-    place: Option<SourcePlace>,
+    place: Option<Rc<SourcePlace>>,
     kind: Option<&'static str>,
     span: Option<Span>,
     parent: Option<u64>,
-    values: Vec<TypedValue>,
+    values: Vec<SharedValue>,
 }
 
 impl Row {
     pub(crate) fn new<'a>(viewer: &Viewer<'a>, frame: Frame<'a>, needs: &Needs) -> Self {
         let typed = needs.kind.then(|| viewer.placeless_row(frame));
+        let saved = frame.saved_state();
         Self {
             frame: number(frame.number().0),
             tracepoint: frame.tracepoint(),
-            time_ns: (needs.time.then(|| time_ns(frame)).flatten()).map(number),
-            thread: (needs.thread.then(|| frame.thread()).flatten()).map(|thread| thread.0.into()),
-            cpu: (needs.cpu.then(|| frame.cpu()).flatten()).map(Into::into),
+            time_ns: (needs.time.then(|| time_ns(&saved)).flatten()).map(number),
+            thread: (needs.thread.then(|| saved.thread()).flatten()).map(|thread| thread.0.into()),
+            cpu: (needs.cpu.then(|| saved.cpu()).flatten()).map(Into::into),
             pc: needs.pc.then(|| frame.program_counter()).flatten(),
-            place: needs.place.then(|| viewer.place(frame)).flatten(),
+            place: (needs.place.then(|| viewer.shared_place(frame, &saved))).flatten(),
             kind: typed.as_ref().map(|typed| typed.kind),
             span: typed.as_ref().and_then(|typed| typed.span),
             parent: typed.and_then(|typed| typed.parent),
             values: match &needs.values {
                 Values::None => Vec::new(),
                 Values::Named(names) => {
-                    viewer.some_typed_values(frame, |name| names.contains(name))
+                    viewer.shared_values(frame, &saved, |name| names.contains(name))
                 }
-                Values::All => viewer.typed_values(frame),
+                Values::All => viewer.shared_values(frame, &saved, |_| true),
             },
         }
     }
 }
 
 /// When a frame was made, in nanoseconds.
-pub(crate) fn time_ns(frame: Frame<'_>) -> Option<u64> {
-    let from_microseconds = || frame.timestamp().map(|time| time.saturating_mul(1000));
-    frame.nanoseconds().or_else(from_microseconds)
+pub(crate) fn time_ns(saved: &SavedState<'_>) -> Option<u64> {
+    let from_microseconds = || saved.timestamp().map(|time| time.saturating_mul(1000));
+    saved.nanoseconds().or_else(from_microseconds)
 }
 
 /// A column that tables of frames begin with.
@@ -231,7 +233,7 @@ impl<'l> RowMaker<'l> {
                 (rows.len(), columns.collect())
             }
             Kind::Values => {
-                let all: Vec<(&Row, &TypedValue)> = (rows.iter())
+                let all: Vec<(&Row, &SharedValue)> = (rows.iter())
                     .flat_map(|row| row.values.iter().map(move |value| (*row, value)))
                     .collect();
                 let fields = self.schema.fields().iter();
@@ -253,10 +255,7 @@ impl<'l> RowMaker<'l> {
         // Rows of one place have the same expressions: those of the row before, mostly.
         let mut before: Vec<(&str, Option<usize>)> = Vec::new();
         for (at, row) in rows.iter().enumerate() {
-            let names = row
-                .values
-                .iter()
-                .map(|value| value.view.expression.as_str());
+            let names = row.values.iter().map(|value| &*value.expression);
             if !names.clone().eq(before.iter().map(|(name, _)| *name)) {
                 before = wide.places_of(names);
             }
@@ -265,7 +264,7 @@ impl<'l> RowMaker<'l> {
                     .and_then(|place| cells.get_mut(place))
                     .and_then(|cells| cells.get_mut(at))
                 {
-                    *cell = Some(&value.datum);
+                    *cell = Some(value.shown.datum());
                 }
             }
         }
@@ -298,34 +297,34 @@ impl<'l> RowMaker<'l> {
 }
 
 /// A column of `values`.
-fn value_column(name: &str, all: &[(&Row, &TypedValue)]) -> ArrayRef {
+fn value_column(name: &str, all: &[(&Row, &SharedValue)]) -> ArrayRef {
     let all = all.iter();
     match name {
         "frame" => numbers(all.map(|(row, _)| Some(row.frame))),
         "time_ns" => numbers(all.map(|(row, _)| row.time_ns)),
         "tracepoint" => numbers(all.map(|(row, _)| Some(row.tracepoint.0.into()))),
-        "expression" => texts(all.map(|(_, value)| Some(&value.view.expression))),
-        "type" => texts(all.map(|(_, value)| value.view.type_name.as_ref())),
-        "text" => texts(all.map(|(_, value)| Some(&value.view.value))),
-        "integer" => numbers(all.map(|(_, value)| match value.datum {
+        "expression" => texts(all.map(|(_, value)| Some(&value.expression))),
+        "type" => texts(all.map(|(_, value)| value.type_name.as_ref())),
+        "text" => texts(all.map(|(_, value)| Some(value.shown.text()))),
+        "integer" => numbers(all.map(|(_, value)| match *value.shown.datum() {
             Datum::Integer(number) => i64::try_from(number).ok(),
             Datum::Boolean(truth) => Some(truth.into()),
             Datum::Address(address) => Some(address.cast_signed()),
             _ => None,
         })),
         "real" => {
-            let reals = all.map(|(_, value)| match value.datum {
+            let reals = all.map(|(_, value)| match *value.shown.datum() {
                 Datum::Float(number) => Some(number),
                 _ => None,
             });
             Arc::new(reals.collect::<Float64Array>())
         }
-        "string" => texts(all.map(|(_, value)| match &value.datum {
+        "string" => texts(all.map(|(_, value)| match value.shown.datum() {
             datum @ (Datum::Text(_) | Datum::String { .. }) => Some(datum.text()),
             _ => None,
         })),
         "unavailable" => texts(
-            all.map(|(_, value)| match (&value.view.error, &value.datum) {
+            all.map(|(_, value)| match (&value.error, value.shown.datum()) {
                 (Some(error), _) => Some(error.clone()),
                 (None, Datum::Missing(why)) => {
                     Some(why.trim_start_matches('<').trim_end_matches('>').to_owned())

@@ -1,9 +1,11 @@
 //! A trace file as tables.
 
+use std::collections::HashSet;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::ScopedJoinHandle;
 
 use arrow::array::RecordBatch;
 use tracewire_model::FrameNumber;
@@ -19,8 +21,8 @@ use crate::narrow::nanoseconds;
 use crate::rows::{Needs, Row, RowMaker, Values, rows_of_run, time_ns};
 use crate::table::Table;
 
-/// How many frames are made into rows at a time.
-const FRAMES_A_BATCH: usize = 8192;
+/// How many frames are made into rows at a time: what is made of them is to fit in a processor's cache.
+const FRAMES_A_BATCH: usize = 1024;
 
 /// From this many frames on, a second thread is worth its own copy of the program's symbols.
 pub const FRAMES_FOR_THREADS: usize = 20_000;
@@ -46,14 +48,20 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn new(file: &'a TraceFile, program: &'a Program) -> Self {
         let viewer = Viewer::new(file, program);
-        let mut frames: Vec<(Option<u64>, FrameNumber)> = Vec::new();
         let mut places = Places::new(file);
-        for frame in file.frames() {
-            if !viewer.is_listed(frame) {
-                continue;
+        let mut frames: Vec<Timed> = Vec::new();
+        if file.spans().is_empty() && program.is_at_all_times() {
+            for part in timed_frames(file) {
+                frames.extend(part.frames);
+                for frame in part.places.iter().filter_map(|number| file.frame(*number)) {
+                    places.add(&viewer, frame);
+                }
             }
-            frames.push((time_ns(frame), frame.number()));
-            places.add(&viewer, frame);
+        } else {
+            for frame in file.frames().filter(|frame| viewer.is_listed(*frame)) {
+                frames.push((time_ns(&frame.saved_state()), frame.number()));
+                places.add(&viewer, frame);
+            }
         }
         frames.sort_by_key(|(time, number)| (time.unwrap_or(0), *number));
         Self {
@@ -126,6 +134,59 @@ impl<'a> Run<'a> {
             frames_a_piece,
         }
     }
+}
+
+/// A frame, and when it was made.
+type Timed = (Option<u64>, FrameNumber);
+
+/// The frames of a part of a file.
+#[derive(Default)]
+struct TimedPart {
+    frames: Vec<Timed>,
+    /// The first frame of each place.
+    places: Vec<FrameNumber>,
+}
+
+/// The frames of a file that has no spans, and of whose program one view is enough: threads need no symbols then.
+fn timed_frames(file: &TraceFile) -> Vec<TimedPart> {
+    let count = file.frame_count();
+    let threads = match usize::try_from(count) {
+        Ok(0..FRAMES_FOR_THREADS) => 1,
+        _ => std::thread::available_parallelism().map_or(1, NonZero::get),
+    };
+    let length = count.div_ceil(threads as u64).max(1);
+    let read = |start: u64| {
+        let mut part = TimedPart::default();
+        let mut seen = HashSet::new();
+        let mut last = None;
+        for number in start..start.saturating_add(length).min(count) {
+            let Some(frame) = file.frame(FrameNumber(number)) else {
+                continue;
+            };
+            part.frames
+                .push((time_ns(&frame.saved_state()), frame.number()));
+            let place = (frame.tracepoint(), frame.program_counter(), frame.is_step());
+            if last != Some(place) {
+                last = Some(place);
+                if seen.insert(place) {
+                    part.places.push(frame.number());
+                }
+            }
+        }
+        part
+    };
+    std::thread::scope(|scope| {
+        let starts = (0..count).step_by(usize::try_from(length).unwrap_or(usize::MAX));
+        let threads: Vec<_> = starts
+            .map(|start| scope.spawn(move || read(start)))
+            .collect();
+        let join = |thread: ScopedJoinHandle<'_, TimedPart>| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
 }
 
 /// The rows of frames, made a piece at a time: a run without its program, which threads do not share.
