@@ -199,7 +199,7 @@ fn ask_duckdb(
 }
 
 /// A Python with DuckDB.
-fn python() -> Result<PathBuf> {
+pub(super) fn python() -> Result<PathBuf> {
     let environment = workspace::target().join("bench-data-python");
     let python = environment.join("bin/python");
     if !python.exists() {
