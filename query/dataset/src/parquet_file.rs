@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
@@ -200,8 +200,6 @@ fn encoded(
             // Of numbers the differences are small, and of texts the lengths are.
             DataType::Int64 => Encoding::DELTA_BINARY_PACKED,
             DataType::Utf8 => Encoding::DELTA_LENGTH_BYTE_ARRAY,
-            // The first bytes of numbers are alike.
-            DataType::Float64 if differ => Encoding::BYTE_STREAM_SPLIT,
             _ => continue,
         };
         properties = properties.set_column_encoding(column.clone(), encoding);
@@ -225,10 +223,6 @@ fn rarely_repeat(column: &dyn Array) -> bool {
     }
     match column.data_type() {
         DataType::Int64 => most(column.as_primitive::<Int64Type>().iter()),
-        DataType::Float64 => {
-            let numbers = column.as_primitive::<Float64Type>().iter();
-            most(numbers.map(|number| number.map(f64::to_bits)))
-        }
         DataType::Utf8 => most(column.as_string::<i32>().iter()),
         _ => false,
     }
