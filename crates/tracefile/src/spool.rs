@@ -531,11 +531,11 @@ impl Spool {
         Ok(true)
     }
 
-    /// Cuts off what is reserved beyond the end marker.
+    /// Cuts off what is reserved beyond the end marker. The marker is there before: a tracer that is killed leaves a whole file.
     fn cut(&self) -> io::Result<()> {
-        self.file.set_len(self.end)?;
+        self.file.write_all_at(&END_MARKER, self.end)?;
         fail_point!("spool/cut");
-        self.file.write_all_at(&END_MARKER, self.end)
+        self.file.set_len(self.end + END_MARKER.len() as u64)
     }
 
     /// Writes the checksum after the end marker.
