@@ -118,7 +118,8 @@ pub fn verify() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Makes an abort for want of memory an exit with a message, or the end of an expendable thread. Other aborts do not change.
+/// Installs a handler of SIGABRT. Without memory, the tracer exits with a message, or an expendable thread ends. Other aborts are
+/// as before.
 pub fn handle_aborts() {
     extern "C" fn aborted(signal: libc::c_int) {
         const WORDS: &str = "tracewire: out of memory\n";

@@ -4,8 +4,7 @@ use tracewire_agent_expr::assemble;
 use tracewire_experiment::fake::{FakeTarget, Moment};
 use tracewire_experiment::{Experiment, LinearStore, Options, Registers, Unreadable};
 use tracewire_model::{
-    Action, Address, ByteOrder, RegisterNumber, TracepointDefinition, TracepointKind,
-    TracepointNumber,
+    Action, Address, ByteOrder, RegisterNumber, TracepointDefinition, TracepointNumber,
 };
 use tracewire_tracefile::FrameFormat;
 
@@ -36,18 +35,8 @@ pub fn experiment(options: Options) -> Experiment<LinearStore> {
 
 pub fn tracepoint(number: i32, address: Address, actions: Vec<Action>) -> TracepointDefinition {
     TracepointDefinition {
-        number: TracepointNumber(number),
-        address,
-        enabled: true,
-        kind: TracepointKind::Trap,
-        step_count: 0,
-        pass_count: 0,
-        condition: None,
         actions,
-        step_actions: vec![],
-        counting: tracewire_model::Counting::default(),
-        withholds_registers: false,
-        source: Default::default(),
+        ..TracepointDefinition::new(TracepointNumber(number), address)
     }
 }
 
