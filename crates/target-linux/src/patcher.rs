@@ -38,7 +38,7 @@ impl Patcher<'_> {
             false => None,
         };
         let size = layout.size() + JOURNAL_SIZE;
-        let memory = match self.tracee.fast.take_prepared(size) {
+        let memory = match self.tracee.fast.mappings.take_prepared(size) {
             Some(memory) => {
                 // The pages are there; this only maps them. Where the kernel refuses, there are page faults.
                 for part in &busy {
@@ -49,7 +49,7 @@ impl Patcher<'_> {
                 memory
             }
             None => {
-                if let Some(small) = self.tracee.fast.give_prepared_up() {
+                if let Some(small) = self.tracee.fast.mappings.give_prepared_up() {
                     self.tracee.unmap_page(small.start, small.end - small.start);
                 }
                 let memory = self.share_memory_partly(size, &busy)?;
@@ -73,7 +73,8 @@ impl Patcher<'_> {
         if let Ok(memory) = self.make_shared(layout.size() + JOURNAL_SIZE, &[]) {
             self.tracee
                 .fast
-                .keep_prepared(memory.clone(), layout.busy());
+                .mappings
+                .prepare(memory.clone(), layout.busy());
             self.keep_from_dumps(&memory);
             fail_point!("share/prepared");
         }
@@ -178,7 +179,7 @@ impl Patcher<'_> {
         fail_point!("share/closed");
         let mapping = opened.map_err(|error| NoJump::Write(error.to_string()))?;
         let address = place?.start;
-        self.tracee.fast.note_shared(address, size);
+        self.tracee.fast.mappings.note(address, size);
         Ok(SharedMemory::new(mapping, Address(address)))
     }
 

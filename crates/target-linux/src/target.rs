@@ -217,7 +217,7 @@ impl Process {
     /// all else that is done to set pads up.
     #[must_use]
     pub fn prepared_pads(&self) -> Option<PreparedPads> {
-        self.tracee.fast.prepared().cloned()
+        self.tracee.fast.mappings.prepared().cloned()
     }
 
     /// Finds space for a copy of the instruction at a site that a debugger is to make. `None` where our own copy is

@@ -459,7 +459,10 @@ fn go(
         if let Some(status) = program.ended() {
             return Err(format!("the program has ended: {status}"));
         }
-        said = rescue(folder, program.id(), in_rescue)?;
+        said = rescue(folder, program.id(), in_rescue).map_err(|error| match program.ended() {
+            Some(status) => format!("{error}The program has ended: {status}"),
+            None => error,
+        })?;
     }
     let reached = copy.exists();
     let copied = reached.then(|| program::counts(&copy, ways.threads));

@@ -57,8 +57,8 @@ impl Patcher<'_> {
         let busy = 0..PAGE_SIZE;
         let memory = self.make_shared(PAGE_SIZE + journal::SIZE, std::slice::from_ref(&busy))?;
         let hook_memory = HookMemory::create(hook, &memory).map_err(write)?;
-        let place = hook_memory.place();
-        self.tracee.fast.shared.retain(|shared| *shared != place);
+        let (address, size) = hook_memory.place();
+        self.tracee.fast.mappings.forget(address, size);
         self.tracee.fast.hook = Some(hook_memory);
         let code = report(Address(memory.address().0 + HookMemory::OWNER))
             .map_err(|error| NoJump::Code(error.to_string()))?;

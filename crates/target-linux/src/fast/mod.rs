@@ -12,6 +12,7 @@ mod code_arena;
 mod gdb_relocated;
 mod hook;
 mod journal;
+mod mappings;
 mod mechanism;
 mod place;
 mod position;
@@ -37,6 +38,7 @@ use tracewire_jump_pad::relocate::{Copy, Jump, Spot, Unmovable};
 use code_arena::CodeArena;
 use gdb_relocated::GdbRelocated;
 use journal::Journal;
+use mappings::SharedMappings;
 pub use mechanism::Mechanism;
 pub(crate) use shared::Mapping;
 pub use shared::{Ownership, PreparedPads, SharedMemory};
@@ -64,13 +66,11 @@ pub(crate) struct Fast {
     landings: BTreeMap<Code, Landings>,
     /// Sites whose jump has become a trap, and why.
     demoted: Vec<(u64, String)>,
-    /// The address and size of each shared mapping.
-    shared: Vec<(u64, u64)>,
+    /// What the program has mapped and shares.
+    pub(crate) mappings: SharedMappings,
     /// The patches that are out of the memory while an untraced child shares it.
     pub(crate) bare: Option<BareMemory>,
     attended: Option<SharedState>,
-    /// Memory for the pads that are set up next.
-    prepared: Option<PreparedPads>,
     hook: Option<HookMemory>,
     /// Signal handlers have run on top of a pad: some stack may return into it.
     interrupted: bool,
@@ -238,39 +238,9 @@ impl Fast {
         self.hook = None;
     }
 
-    /// Notes shared memory of this size.
-    pub(crate) fn note_shared(&mut self, address: u64, size: u64) {
-        self.shared.push((address, size));
-    }
-
-    /// Takes the memory that was prepared for pads, if it is large enough.
-    pub(crate) fn take_prepared(&mut self, size: u64) -> Option<SharedMemory> {
-        let prepared = self.prepared.take_if(|prepared| prepared.size() >= size);
-        prepared.map(PreparedPads::into_memory)
-    }
-
-    /// Gives the memory up that was prepared for pads: where it is in the program, which is to unmap it.
-    pub(crate) fn give_prepared_up(&mut self) -> Option<Range<u64>> {
-        let memory = self.prepared.take()?.into_memory();
-        let place = (memory.address().0, memory.size() as u64);
-        self.shared.retain(|shared| *shared != place);
-        Some(place.0..place.0 + place.1)
-    }
-
-    /// Keeps memory for the pads that are set up next.
-    pub(crate) fn keep_prepared(&mut self, memory: SharedMemory, busy: Vec<Range<u64>>) {
-        Journal::note_unused(&memory);
-        self.prepared = Some(PreparedPads::new(memory, busy));
-    }
-
     /// The memory of the pads that are set up.
     pub(crate) fn memory(&self) -> Option<&SharedMemory> {
         (self.attended.as_ref()).map(|attended| attended.journal.memory())
-    }
-
-    /// The memory for the pads that are set up next.
-    pub(crate) const fn prepared(&self) -> Option<&PreparedPads> {
-        self.prepared.as_ref()
     }
 
     /// Notes that a signal handler runs on top of a pad.

@@ -130,13 +130,4 @@ impl Fast {
         ];
         Some(areas.iter().flat_map(CodeArena::all).collect())
     }
-
-    /// Removes and returns the shared mappings.
-    pub(crate) fn take_shared(&mut self) -> Vec<Range<u64>> {
-        self.prepared = None;
-        std::mem::take(&mut self.shared)
-            .into_iter()
-            .map(|(address, size)| address..address + size)
-            .collect()
-    }
 }

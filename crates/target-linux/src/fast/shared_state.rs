@@ -252,7 +252,8 @@ impl Fast {
     /// Drops the hook: its jump is removed, and its memory is freed with that of the other pads.
     pub(crate) fn give_hook_up(&mut self) {
         if let Some(memory) = self.hook.take() {
-            self.shared.push(memory.place());
+            let (address, size) = memory.place();
+            self.mappings.note(address, size);
         }
     }
 
