@@ -70,6 +70,8 @@ mod span;
 mod spool;
 mod step;
 mod unknown;
+#[cfg(target_os = "linux")]
+mod unnamed;
 mod write;
 
 pub use checksum::{Checksum, SealingWriter};

@@ -16,23 +16,20 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 use crc32fast::Hasher;
 use memmap2::{MmapMut, MmapOptions};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, posix_fallocate};
-use nix::unistd::linkat;
+use nix::fcntl::posix_fallocate;
 
 use crate::checksum::Checksum;
 use crate::description::{Description, HEADER};
 use crate::follow::GROWING;
-use crate::write::{
-    END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside, is_full, put_in_place,
-};
+use crate::unnamed::{name_beside, unnamed, unnamed_beside};
+use crate::write::{END_MARKER, TraceFileWriter, WriteError, check_frame, is_full, put_in_place};
 use tracewire_fail_point::fail_point;
 
 /// What the file is called that takes the place of another one, after its name, just before it does.
@@ -110,7 +107,7 @@ impl Successor {
     pub(crate) fn take_place(&mut self) -> Result<(), WriteError> {
         let beside = match self.name.take() {
             Some(name) => name,
-            None => self.spool.name_beside(&self.spool.path, NEXT)?,
+            None => name_beside(&self.spool.file, &self.spool.path, NEXT)?,
         };
         fail_point!("spool/successor-named");
         let place = &self.spool.temporary;
@@ -136,16 +133,6 @@ impl Successor {
     }
 }
 
-/// A new file in a folder, without a name and for its owner alone.
-pub(crate) fn unnamed(folder: &Path) -> io::Result<File> {
-    File::options()
-        .read(true)
-        .write(true)
-        .custom_flags(OFlag::O_TMPFILE.bits())
-        .mode(0o600)
-        .open(folder)
-}
-
 /// A mapped part of the file.
 #[derive(Debug)]
 struct Window {
@@ -160,10 +147,10 @@ impl Spool {
     /// When no file can be made in the folder, or the disk is full.
     pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
         let path = path.as_ref();
-        let (temporary, file) = create_beside(path, GROWING)?;
+        let (file, name) = unnamed_beside(path, GROWING)?;
         // Where a file system has no locks, the recording is a good one, and only those who follow it cannot.
         let _ = file.try_lock();
-        Self::begin_beside(path, temporary, file, description)
+        Self::begin_beside(path, file, name, description)
     }
 
     /// As [`Self::create`], of a file whose place another one will take. It cannot be followed.
@@ -171,24 +158,30 @@ impl Spool {
         path: &Path,
         description: &Description,
     ) -> Result<Self, WriteError> {
-        let (temporary, file) = create_beside(path, GROWING)?;
-        let mut spool = Self::begin_beside(path, temporary, file, description)?;
+        let (file, name) = unnamed_beside(path, GROWING)?;
+        let mut spool = Self::begin_beside(path, file, name, description)?;
         spool.sum = None;
         Ok(spool)
     }
 
+    /// The file gets its name when its description is written: from then on it is a good trace file.
     fn begin_beside(
         path: &Path,
-        temporary: PathBuf,
         file: File,
+        name: Option<PathBuf>,
         description: &Description,
     ) -> Result<Self, WriteError> {
-        fail_point!("spool/created");
-        let started = temporary.clone();
+        let temporary = name.as_deref().unwrap_or(path).to_owned();
         let spool = Self::begin(file, temporary, path.to_owned(), description);
-        spool.inspect_err(|_| {
-            let _ = fs::remove_file(&started);
-        })
+        if let (Err(_), Some(name)) = (&spool, &name) {
+            let _ = fs::remove_file(name);
+        }
+        let mut spool = spool?;
+        if name.is_none() {
+            spool.temporary = name_beside(&spool.file, path, GROWING)?;
+        }
+        fail_point!("spool/named");
+        Ok(spool)
     }
 
     /// Begins a file without a name, which goes with the process unless [`Self::finish_as`] gives it one in this
@@ -211,17 +204,7 @@ impl Spool {
     /// # Errors
     /// As [`Self::create`].
     pub(crate) fn successor(&self, description: &Description) -> Result<Successor, WriteError> {
-        let folder = match self.temporary.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        let (name, file) = match unnamed(folder) {
-            Ok(file) => (None, file),
-            Err(_) => {
-                let (name, file) = create_beside(&self.path, NEXT)?;
-                (Some(name), file)
-            }
-        };
+        let (file, name) = unnamed_beside(&self.path, NEXT)?;
         let spool = Self::begin(file, self.temporary.clone(), self.path.clone(), description);
         if let (Err(_), Some(name)) = (&spool, &name) {
             let _ = fs::remove_file(name);
@@ -464,7 +447,7 @@ impl Spool {
         self.cut()
             .and_then(|()| self.seal())
             .map_err(WriteError::system("write", path))?;
-        let temporary = self.name_beside(path, ".part")?;
+        let temporary = name_beside(&self.file, path, ".part")?;
         let named = put_in_place(&temporary, path);
         if named.is_err() {
             // It is there only if the renaming has failed.
@@ -473,25 +456,6 @@ impl Spool {
         named.map_err(WriteError::system("write", path))?;
         self.finished = true;
         Ok(true)
-    }
-
-    /// Gives a file without a name a new one in the folder of `path`. `linkat` does not replace a file.
-    fn name_beside(&self, path: &Path, suffix: &str) -> Result<PathBuf, WriteError> {
-        let (name, placeholder) = create_beside(path, suffix)?;
-        drop(placeholder);
-        let named = fs::remove_file(&name).and_then(|()| {
-            let descriptor = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-            linkat(
-                AT_FDCWD,
-                descriptor.as_str(),
-                AT_FDCWD,
-                &name,
-                AtFlags::AT_SYMLINK_FOLLOW,
-            )
-            .map_err(io::Error::from)
-        });
-        named.map_err(WriteError::system("write", path))?;
-        Ok(name)
     }
 
     /// Puts a finished file in its place that has the frames from `skipped` bytes of them on, and removes this one.

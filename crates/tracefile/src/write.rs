@@ -245,6 +245,22 @@ pub(crate) fn check_frame(frame: &[u8]) -> Result<(), WriteError> {
 /// Makes a new file in the folder of `path`, named after it, for its owner alone. A file that is there already, perhaps left by a
 /// crash, is never touched.
 pub(crate) fn create_beside(path: &Path, suffix: &str) -> Result<(PathBuf, File), WriteError> {
+    under_free_name(path, suffix, |name| {
+        private::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(name)
+    })
+}
+
+/// Makes a file under the first free name in the folder of `path`: its name with `suffix`, and with a number from the second attempt on.
+/// `make` fails where there is a file already.
+pub(crate) fn under_free_name<T>(
+    path: &Path,
+    suffix: &str,
+    make: impl Fn(&Path) -> io::Result<T>,
+) -> Result<(PathBuf, T), WriteError> {
     let name = path
         .file_name()
         .ok_or_else(|| WriteError::NoName(path.to_owned()))?;
@@ -256,13 +272,8 @@ pub(crate) fn create_beside(path: &Path, suffix: &str) -> Result<(PathBuf, File)
             candidate.push(format!("-{attempt}"));
         }
         let candidate = path.with_file_name(candidate);
-        match private::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&candidate)
-        {
-            Ok(file) => return Ok((candidate, file)),
+        match make(&candidate) {
+            Ok(made) => return Ok((candidate, made)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 10_000 => {
                 attempt += 1;
             }

@@ -13,7 +13,7 @@ use tracewire_arch::X86Registers;
 use tracewire_model::{Address, ByteOrder, FrameNumber};
 use tracewire_test_support::Gdb;
 use tracewire_tracefile::{
-    CircularSpool, Description, Ending, GrowingFile, Module, Spool, TraceFile,
+    CircularSpool, Description, Ending, GrowingFile, Module, Spool, TraceFile, lean::LeanSpool,
 };
 
 const SET: X86Registers = X86Registers::Core;
@@ -308,7 +308,44 @@ fn run_self(
         .ok()
 }
 
-/// A recorder makes its file, locks it, and writes the description.
+/// As a recorder that is killed at any moment of its beginning leaves it.
+#[test]
+fn a_recording_is_whole_as_soon_as_it_has_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.tf");
+    let begin: [&(dyn Fn() + Sync); 3] = [
+        &|| drop(Spool::create(&path, &description(SET, 0)).unwrap()),
+        &|| drop(CircularSpool::create(&path, 1 << 20, &description(SET, 0)).unwrap()),
+        &|| drop(LeanSpool::create(&path, &description(SET, 0)).unwrap()),
+    ];
+    for begin in begin {
+        std::thread::scope(|scope| {
+            let recorder = scope.spawn(|| {
+                for _ in 0..300 {
+                    begin();
+                }
+            });
+            let mut seen = 0;
+            let mut is_last = false;
+            while !is_last {
+                is_last = recorder.is_finished();
+                for file in fs::read_dir(folder.path()).unwrap() {
+                    let file = file.unwrap().path();
+                    assert!(
+                        TraceFile::open(&file).is_ok_and(|file| file.frame_count() == 0),
+                        "{} is no trace file",
+                        file.display()
+                    );
+                    seen += 1;
+                    fs::remove_file(file).unwrap();
+                }
+            }
+            assert!(seen > 0);
+        });
+    }
+}
+
+/// A recorder makes its file, locks it, and writes the description, where its file system has no files without names.
 #[test]
 fn a_reader_that_comes_before_the_description_waits_for_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -496,8 +496,7 @@ fn compare(
         folder.join("rest.tf"),
     );
     let first = if whole.exists() { &whole } else { &growing };
-    // A file whose first page was not written yet cannot be read.
-    if first.metadata().is_ok_and(|file| file.len() > 0) {
+    if first.exists() {
         union.add(first)?;
     }
     if rest.exists() {

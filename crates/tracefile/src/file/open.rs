@@ -210,7 +210,7 @@ impl io::Write for Expanded<'_> {
 /// A new file without a name, for its owner alone.
 fn temporary(folder: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
-    if let Ok(file) = crate::spool::unnamed(folder) {
+    if let Ok(file) = crate::unnamed::unnamed(folder) {
         return Ok(file);
     }
     let name = folder.join(format!("tracewire-{}.part", std::process::id()));

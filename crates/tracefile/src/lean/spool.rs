@@ -13,7 +13,8 @@ use super::{BLOCK_HEADER, BlockKind, LEAN_HEADER, MAGIC};
 use crate::description::Description;
 use crate::follow::GROWING;
 use crate::register_set::RegisterSets;
-use crate::write::{WriteError, create_beside, put_in_place};
+use crate::unnamed::{name_beside, unnamed_beside};
+use crate::write::{WriteError, put_in_place};
 
 /// The level of the compression. The columns are small already: a higher one takes longer than it saves.
 const LEVEL: i32 = 1;
@@ -55,11 +56,11 @@ impl LeanSpool {
     /// When no file can be made in the folder, or the disk is full.
     pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
         let path = path.as_ref();
-        let (temporary, file) = create_beside(path, GROWING)?;
+        let (file, name) = unnamed_beside(path, GROWING)?;
         let _ = file.try_lock();
         let mut spool = Self {
             file,
-            temporary,
+            temporary: name.as_deref().unwrap_or(path).to_owned(),
             path: path.to_owned(),
             end: LEAN_HEADER.len() as u64,
             encoder: BlockEncoder::default(),
@@ -74,11 +75,20 @@ impl LeanSpool {
         };
         let begun = (spool.file.write_all_at(LEAN_HEADER, 0))
             .map_err(WriteError::system("write", &spool.temporary))
-            .and_then(|()| spool.describe(description));
-        if let Err(error) = begun {
-            spool.finished = true;
-            let _ = fs::remove_file(&spool.temporary);
-            return Err(error);
+            .and_then(|()| spool.describe(description))
+            .and_then(|()| match &name {
+                Some(name) => Ok(name.clone()),
+                None => name_beside(&spool.file, path, GROWING),
+            });
+        match begun {
+            Ok(name) => spool.temporary = name,
+            Err(error) => {
+                spool.finished = true;
+                if let Some(name) = name {
+                    let _ = fs::remove_file(name);
+                }
+                return Err(error);
+            }
         }
         fail_point!("lean/begun");
         Ok(spool)
