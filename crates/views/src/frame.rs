@@ -11,8 +11,8 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use tracewire_arch::Machine;
 use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
 use tracewire_expr::{
-    Datum, ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State,
-    Unwinder, Value, type_name,
+    Datum, ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State, Value,
+    type_name,
 };
 use tracewire_model::{
     Address, FrameNumber, ThreadId, TracepointDefinition, TracepointKind, TracepointNumber,
@@ -29,6 +29,7 @@ use crate::register::{is_short, is_telling, print};
 use crate::span::{DURATION, duration_view};
 use crate::stack::{StackEntry, stack_item};
 use crate::state::FrameState;
+use crate::unwinders::Unwinders;
 
 /// One frame. A field that the frame does not have is left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -225,7 +226,7 @@ pub struct Viewer<'a> {
     register_texts: RefCell<Vec<KnownText>>,
     pub(crate) places: PlaceCache<'a>,
     pub(crate) plain: PlainPlaces<'a>,
-    pub(crate) unwinders: RefCell<HashMap<*const Symbols, Rc<Unwinder<'a>>>>,
+    pub(crate) unwinders: Unwinders<'a>,
 }
 
 impl<'a> Viewer<'a> {
@@ -254,7 +255,7 @@ impl<'a> Viewer<'a> {
             variable_names,
             places: PlaceCache::default(),
             plain: PlainPlaces::default(),
-            unwinders: RefCell::default(),
+            unwinders: Unwinders::default(),
         }
     }
 

@@ -69,6 +69,7 @@ mod state;
 pub mod table;
 mod truth;
 mod typed;
+mod unwinders;
 pub mod words;
 
 pub use aggregate::{AggregateRow, AggregateView};

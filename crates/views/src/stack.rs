@@ -1,10 +1,8 @@
 //! The call frames of a trace frame that has `$stack`.
 
-use std::rc::Rc;
-
 use serde::Serialize;
 use tracewire_debuginfo::Symbols;
-use tracewire_expr::{BacktraceEnd, CallFrame, StackItem, State as _, Unwinder};
+use tracewire_expr::{BacktraceEnd, CallFrame, StackItem, State as _};
 use tracewire_tracefile::Frame;
 
 use crate::frame::Viewer;
@@ -48,7 +46,7 @@ impl<'a> Viewer<'a> {
         let item = self.stack_item(frame, &state)?;
         let symbols = self.symbols(frame);
         let limit = item.frames.map_or(usize::MAX, |frames| frames as usize);
-        let backtrace = self.unwinder(symbols).backtrace(&state, limit);
+        let backtrace = self.unwinders.of(symbols).backtrace(&state, limit);
         let mut entries = Vec::new();
         for call in backtrace.frames {
             self.add_entries(frame, &state, symbols, call, &mut entries);
@@ -62,13 +60,6 @@ impl<'a> Viewer<'a> {
                 BacktraceEnd::NoInformation => "no-information",
             },
         })
-    }
-
-    fn unwinder(&self, symbols: &'a Symbols) -> Rc<Unwinder<'a>> {
-        let mut unwinders = self.unwinders.borrow_mut();
-        let unwinder = unwinders.entry(std::ptr::from_ref(symbols));
-        let unwinder = unwinder.or_insert_with(|| Rc::new(Unwinder::new(symbols)));
-        Rc::clone(unwinder)
     }
 
     /// A call frame as the functions that are inlined there, and the real one.
