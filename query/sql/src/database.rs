@@ -40,6 +40,7 @@ use crate::spelling::{Names, words};
 use crate::trace_run::TraceRun;
 use crate::trace_table::TraceTable;
 use crate::unite::{Convert, is_plain_cast, united_schema};
+use crate::virtual_table::{AHEAD, Provider};
 
 /// The tables that every run has, or may have.
 const COMMON: [&str; 6] = ["runs", "modules", "probes", "hits", "values", "spans"];
@@ -52,9 +53,6 @@ const CONSUMERS_NAMED: NonZero<usize> = NonZero::new(3).expect("not zero");
 
 /// The stack of a thread, in bytes. The engine walks expressions by recursion.
 const STACK: usize = 64 << 20;
-
-/// How many batches may be made before they are taken.
-const AHEAD: usize = 2;
 
 /// How queries are answered.
 #[derive(Clone, Debug)]
@@ -316,11 +314,10 @@ impl Database {
                 continue;
             };
             let provider: Arc<dyn TableProvider> = match is_of_execution {
-                true => Arc::new(ExecutionTable::new(
-                    run.clone(),
-                    Arc::clone(execution),
-                    table,
-                )),
+                true => {
+                    let execution = Arc::clone(execution);
+                    Arc::new(Provider(ExecutionTable::new(run.clone(), execution, table)))
+                }
                 false => {
                     let made = MemTable::try_new(table.schema, vec![vec![execution.run()?]]);
                     Arc::new(made.map_err(|error| QueryError::Engine(Box::new(error)))?)
@@ -346,7 +343,7 @@ impl Database {
                     Arc::new(made.map_err(|error| QueryError::Engine(Box::new(error)))?)
                 }
                 None => match TraceTable::new(Arc::clone(run), Arc::clone(&layout), name) {
-                    Some(table) => Arc::new(table),
+                    Some(table) => Arc::new(Provider(table)),
                     None => continue,
                 },
             };

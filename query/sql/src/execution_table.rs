@@ -4,25 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-};
-use tracewire_dataset::{Addresses, DatasetError, Execution, Piece, Reader, Selection, Table};
+use datafusion::catalog::Session;
+use datafusion::common::Result;
+use datafusion::logical_expr::Expr;
+use tracewire_dataset::{Addresses, Execution, Piece, Reader, Selection, Table};
 
 use crate::ranges::{Ranges, texts};
-
-/// How many batches a thread may be ahead of the consumer.
-const AHEAD: usize = 2;
+use crate::virtual_table::{Rows, VirtualTable, external};
 
 /// A table of one execution trace.
 #[derive(Debug)]
@@ -42,63 +30,33 @@ impl ExecutionTable {
     }
 }
 
-#[async_trait]
-impl TableProvider for ExecutionTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.table.schema)
+impl VirtualTable for ExecutionTable {
+    type Rows = Reading;
+
+    fn run(&self) -> &str {
+        &self.run
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn table(&self) -> &Table {
+        &self.table
     }
 
-    fn supports_filters_pushdown(
+    fn rows(
         &self,
-        filters: &[&Expr],
-    ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // They are evaluated again on the remaining rows.
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
+        _: &dyn Session,
+        columns: &[usize],
         filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let all: Vec<usize> = (0..self.table.schema.fields().len()).collect();
-        let reading = Arc::new(Reading {
-            run: self.run.clone(),
+        _: Option<usize>,
+    ) -> Result<Reading> {
+        let mut reading = Reading {
             execution: Arc::clone(&self.execution),
             table: self.table.clone(),
-            columns: projection.unwrap_or(&all).clone(),
+            columns: columns.to_vec(),
             selection: selection(&self.table, filters),
-            limit,
-        });
-        let reader = reading.reader()?;
-        let pieces = reader.pieces().map_err(external)?;
-        drop(reader);
-        let partitions = match limit {
-            // Only the first rows are needed.
-            Some(_) => 1,
-            None => state
-                .config()
-                .target_partitions()
-                .clamp(1, pieces.len().max(1)),
+            pieces: Vec::new(),
         };
-        let schema = Arc::new(self.table.schema.project(&reading.columns)?);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        Ok(Arc::new(ExecutionScan {
-            reading,
-            pieces: pieces.into(),
-            properties: Arc::new(properties),
-        }))
+        reading.pieces = reading.reader()?.pieces().map_err(external)?;
+        Ok(reading)
     }
 }
 
@@ -146,44 +104,62 @@ fn addresses(ranges: &[(i64, i64)]) -> Addresses {
     Addresses::new(unsigned.collect())
 }
 
-fn external(error: DatasetError) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
-
-/// The part of a plan that reads an execution.
+/// What is read. Each thread reads some of the pieces.
 #[derive(Debug)]
-struct ExecutionScan {
-    reading: Arc<Reading>,
-    pieces: Arc<[Piece]>,
-    properties: Arc<PlanProperties>,
+pub(crate) struct Reading {
+    execution: Arc<Execution>,
+    table: Table,
+    columns: Vec<usize>,
+    selection: Selection,
+    pieces: Vec<Piece>,
 }
 
-impl DisplayAs for ExecutionScan {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reading = &*self.reading;
-        let names = self.schema();
-        let names: Vec<&str> = names
-            .fields()
-            .iter()
-            .map(|field| field.name().as_str())
-            .collect();
-        let all = reading.execution.recording().len();
+impl Reading {
+    fn reader(&self) -> Result<Reader<'_>> {
+        let selection = self.selection.clone();
+        Reader::new(&self.execution, &self.table, &self.columns, selection).map_err(external)
+    }
+}
+
+impl Rows for Reading {
+    const NAME: &'static str = "ExecutionScan";
+
+    fn most_parts(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn read(
+        &self,
+        part: usize,
+        parts: usize,
+        take: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<()> {
+        let reader = self.reader()?;
+        let mut is_wanted = true;
+        for piece in self.pieces.iter().skip(part).step_by(parts) {
+            let read = reader.read(piece, &mut |batch| {
+                is_wanted = take(batch);
+                is_wanted
+            });
+            read.map_err(external)?;
+            if !is_wanted {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.execution.recording().len();
         let Selection {
             instructions,
             code,
             memory,
             registers,
             ..
-        } = &reading.selection;
+        } = &self.selection;
         let (first, end) = (instructions.start.min(all), instructions.end.min(all));
-        write!(
-            f,
-            "ExecutionScan: run={}, table={}, columns=[{}], instructions={} of {all}",
-            reading.run,
-            reading.table.name,
-            names.join(", "),
-            end.saturating_sub(first)
-        )?;
+        write!(f, "instructions={} of {all}", end.saturating_sub(first))?;
         for (what, addresses) in [("code", code), ("memory", memory)] {
             if let Some(addresses) = addresses {
                 let ranges = addresses.ranges().iter();
@@ -197,92 +173,6 @@ impl DisplayAs for ExecutionScan {
         if let Some(registers) = registers {
             let shown: Vec<&str> = registers.iter().map(String::as_str).collect();
             write!(f, ", registers=[{}]", shown.join(", "))?;
-        }
-        if let Some(limit) = reading.limit {
-            write!(f, ", limit={limit}")?;
-        }
-        Ok(())
-    }
-}
-
-impl ExecutionPlan for ExecutionScan {
-    fn name(&self) -> &'static str {
-        "ExecutionScan"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    #[allow(deprecated)]
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema(), AHEAD);
-        let sender = stream.tx();
-        let partitions = self.properties.partitioning.partition_count().max(1);
-        let (reading, pieces) = (Arc::clone(&self.reading), Arc::clone(&self.pieces));
-        stream.spawn_blocking(move || {
-            let mine = pieces.iter().skip(partition).step_by(partitions);
-            // The query has all the rows that it needs.
-            reading.read(mine, |batch| sender.blocking_send(Ok(batch)).is_ok())
-        });
-        Ok(stream.build())
-    }
-}
-
-/// What is read. Each thread reads a part of it.
-#[derive(Debug)]
-struct Reading {
-    run: String,
-    execution: Arc<Execution>,
-    table: Table,
-    columns: Vec<usize>,
-    selection: Selection,
-    limit: Option<usize>,
-}
-
-impl Reading {
-    fn reader(&self) -> Result<Reader<'_>> {
-        let selection = self.selection.clone();
-        Reader::new(&self.execution, &self.table, &self.columns, selection).map_err(external)
-    }
-
-    fn read<'p>(
-        &self,
-        pieces: impl Iterator<Item = &'p Piece>,
-        mut take: impl FnMut(RecordBatch) -> bool,
-    ) -> Result<()> {
-        let reader = self.reader()?;
-        let mut left = self.limit.unwrap_or(usize::MAX);
-        let mut is_wanted = true;
-        for piece in pieces {
-            let read = reader.read(piece, &mut |batch| {
-                let rows = batch.slice(0, batch.num_rows().min(left));
-                left -= rows.num_rows();
-                is_wanted = take(rows) && left > 0;
-                is_wanted
-            });
-            read.map_err(external)?;
-            if !is_wanted {
-                break;
-            }
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ mod spelling;
 mod trace_run;
 mod trace_table;
 mod unite;
+mod virtual_table;
 
 pub use database::{Answer, Database, Options};
 pub use datafusion::common::ScalarValue;

@@ -5,19 +5,11 @@ use std::sync::Arc;
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Int64Type, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use arrow::datatypes::Int64Type;
+use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, DataFusionError, Result, exec_datafusion_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType, utils::conjunction};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-};
+use datafusion::logical_expr::{Expr, utils::conjunction};
+use datafusion::physical_expr::PhysicalExpr;
 use tracewire_dataset::{FRAMES_FOR_THREADS, FrameReader, Layout, MOST_THREADS, Table};
 use tracewire_model::{Address, FrameNumber, TracepointNumber};
 use tracewire_tracefile::Selection;
@@ -25,15 +17,13 @@ use tracewire_views::Viewer;
 
 use crate::ranges::{Ranges, texts};
 use crate::trace_run::TraceRun;
+use crate::virtual_table::{Rows, VirtualTable, external};
 
 /// How many frames are asked of the index at a time.
 const FRAMES_A_WINDOW: u64 = 8192;
 
 /// How many frames are made into rows at a time.
 const FRAMES_A_BATCH: usize = 8192;
-
-/// How many batches a thread may be ahead of the consumer.
-const AHEAD: usize = 2;
 
 /// A table of frames of one trace file.
 #[derive(Debug)]
@@ -56,61 +46,33 @@ impl TraceTable {
     }
 }
 
-#[async_trait]
-impl TableProvider for TraceTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.table.schema)
+impl VirtualTable for TraceTable {
+    type Rows = Reading;
+
+    fn run(&self) -> &str {
+        &self.run.name
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn table(&self) -> &Table {
+        &self.table
     }
 
-    fn supports_filters_pushdown(
+    fn rows(
         &self,
-        filters: &[&Expr],
-    ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // They are evaluated again on the remaining rows: that is cheap, and the index does not cover everything.
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
+        session: &dyn Session,
+        columns: &[usize],
         filters: &[Expr],
         limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let all: Vec<usize> = (0..self.table.schema.fields().len()).collect();
-        let columns = projection.unwrap_or(&all).clone();
-        let wanted = Wanted::new(filters, self.tracepoint());
-        let frames = self.run.file.frame_count();
-        let partitions = match (limit, usize::try_from(frames)) {
-            // Only the first rows are needed.
-            (Some(_), _) | (None, Ok(0..FRAMES_FOR_THREADS)) => 1,
-            _ => state.config().target_partitions().clamp(1, MOST_THREADS),
-        };
-        let schema = Arc::new(self.table.schema.project(&columns)?);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        let early = EarlyFilter::new(state, &self.layout, &self.table, filters)?;
-        let reading = Reading {
+    ) -> Result<Reading> {
+        Ok(Reading {
             run: Arc::clone(&self.run),
             layout: Arc::clone(&self.layout),
             table: self.table.clone(),
-            columns,
-            wanted,
-            early,
-            limit,
-        };
-        Ok(Arc::new(TraceScan {
-            reading: Arc::new(reading),
-            properties: Arc::new(properties),
-        }))
+            columns: columns.to_vec(),
+            wanted: Wanted::new(filters, self.tracepoint()),
+            early: EarlyFilter::new(session, &self.layout, &self.table, filters)?,
+            is_limited: limit.is_some(),
+        })
     }
 }
 
@@ -242,120 +204,34 @@ impl EarlyFilter {
     }
 }
 
-/// The part of a plan that reads frames.
-#[derive(Debug)]
-struct TraceScan {
-    reading: Arc<Reading>,
-    properties: Arc<PlanProperties>,
-}
-
-impl DisplayAs for TraceScan {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Reading {
-            run,
-            table,
-            wanted,
-            early,
-            limit,
-            ..
-        } = &*self.reading;
-        let frames = run.file.frame_count();
-        let (start, end) = wanted.bounds(frames);
-        let mut left = 0;
-        let mut next = start;
-        while next < end {
-            let window = next.saturating_add(FRAMES_A_WINDOW).min(end);
-            left += wanted.frames(run, next, window).len();
-            next = window;
-        }
-        let names = self.schema();
-        let names: Vec<&str> = names
-            .fields()
-            .iter()
-            .map(|field| field.name().as_str())
-            .collect();
-        write!(
-            f,
-            "TraceScan: run={}, table={}, columns=[{}], frames={left} of {frames}",
-            run.name,
-            table.name,
-            names.join(", ")
-        )?;
-        if let Some(early) = early {
-            write!(f, ", filter={}", early.filter)?;
-        }
-        if let Some(limit) = limit {
-            write!(f, ", limit={limit}")?;
-        }
-        Ok(())
-    }
-}
-
-impl ExecutionPlan for TraceScan {
-    fn name(&self) -> &'static str {
-        "TraceScan"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        match &self.reading.early {
-            Some(early) => visit(&early.filter),
-            None => Ok(TreeNodeRecursion::Continue),
-        }
-    }
-
-    #[allow(deprecated)]
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema(), AHEAD);
-        let sender = stream.tx();
-        let partitions = self.properties.partitioning.partition_count();
-        let reading = Arc::clone(&self.reading);
-        stream.spawn_blocking(move || {
-            // The query has all the rows that it needs.
-            reading.read(partition, partitions, |batch| {
-                sender.blocking_send(Ok(batch)).is_ok()
-            })
-        });
-        Ok(stream.build())
-    }
-}
-
 /// The input. Each thread reads a part of it.
 #[derive(Debug)]
-struct Reading {
+pub(crate) struct Reading {
     run: Arc<TraceRun>,
     layout: Arc<Layout>,
     table: Table,
     columns: Vec<usize>,
     wanted: Wanted,
     early: Option<EarlyFilter>,
-    limit: Option<usize>,
+    /// Rows are passed on as soon as there are any: a few may be enough.
+    is_limited: bool,
 }
 
-impl Reading {
-    /// Passes on the rows of every window that belongs to this partition, until `take` needs no more.
+impl Rows for Reading {
+    const NAME: &'static str = "TraceScan";
+
+    fn most_parts(&self) -> usize {
+        match usize::try_from(self.run.file.frame_count()) {
+            Ok(0..FRAMES_FOR_THREADS) => 1,
+            _ => MOST_THREADS,
+        }
+    }
+
     fn read(
         &self,
-        partition: usize,
-        partitions: usize,
-        mut take: impl FnMut(RecordBatch) -> bool,
+        part: usize,
+        parts: usize,
+        take: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<()> {
         let program = self.run.program();
         let viewer = Viewer::new(&self.run.file, &program);
@@ -374,17 +250,13 @@ impl Reading {
         };
         let (start, end) = self.wanted.bounds(self.run.file.frame_count());
         let step = usize::try_from(FRAMES_A_WINDOW).unwrap_or(usize::MAX);
-        let windows = (start..end)
-            .step_by(step)
-            .skip(partition)
-            .step_by(partitions.max(1));
-        let mut left = self.limit.unwrap_or(usize::MAX);
+        let windows = (start..end).step_by(step).skip(part).step_by(parts);
         let mut waiting: Vec<FrameNumber> = Vec::new();
         let mut windows = windows.peekable();
         while let Some(window) = windows.next() {
             let window_end = window.saturating_add(FRAMES_A_WINDOW).min(end);
             waiting.extend(self.wanted.frames(&self.run, window, window_end));
-            if waiting.len() < FRAMES_A_BATCH && windows.peek().is_some() && self.limit.is_none() {
+            if waiting.len() < FRAMES_A_BATCH && windows.peek().is_some() && !self.is_limited {
                 continue;
             }
             for numbers in waiting.chunks(FRAMES_A_BATCH) {
@@ -394,13 +266,8 @@ impl Reading {
                 };
                 let rows = reader
                     .rows(passed.as_deref().unwrap_or(numbers))
-                    .map_err(|error| DataFusionError::External(Box::new(error)))?;
-                let rows = rows.slice(0, rows.num_rows().min(left));
-                left -= rows.num_rows();
+                    .map_err(external)?;
                 if rows.num_rows() > 0 && !take(rows) {
-                    return Ok(());
-                }
-                if left == 0 {
                     return Ok(());
                 }
             }
@@ -411,6 +278,27 @@ impl Reading {
             .verify()
             .map_err(|cut| DataFusionError::External(Box::new(cut)))
     }
+
+    fn filter(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        self.early.as_ref().map(|early| &early.filter)
+    }
+
+    fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let frames = self.run.file.frame_count();
+        let (start, end) = self.wanted.bounds(frames);
+        let mut left = 0;
+        let mut next = start;
+        while next < end {
+            let window = next.saturating_add(FRAMES_A_WINDOW).min(end);
+            left += self.wanted.frames(&self.run, next, window).len();
+            next = window;
+        }
+        write!(f, "frames={left} of {frames}")?;
+        match &self.early {
+            Some(early) => write!(f, ", filter={}", early.filter),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The frames that a filter leaves.
@@ -419,9 +307,7 @@ fn pass(
     filter: &Arc<dyn PhysicalExpr>,
     numbers: &[FrameNumber],
 ) -> Result<Vec<FrameNumber>> {
-    let rows = reader
-        .rows(numbers)
-        .map_err(|error| DataFusionError::External(Box::new(error)))?;
+    let rows = reader.rows(numbers).map_err(external)?;
     let passes = filter.evaluate(&rows)?.into_array(rows.num_rows())?;
     let passes = passes
         .as_boolean_opt()
