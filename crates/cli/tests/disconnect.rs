@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod wire;
 
+use fastrand::Rng;
+use tracewire_test_support::setting;
 use wire::{Server, address, build, counter, runs};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -21,23 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The most ticks of the program (of half a millisecond and more) before GDB is killed.
 const MOST_TICKS: u64 = 60;
-
-fn setting(name: &str, standard: u64) -> u64 {
-    std::env::var(name).map_or(standard, |value| value.parse().expect("a number"))
-}
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % limit
-    }
-}
 
 /// GDB's activity when it is killed.
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +38,13 @@ struct Round {
 }
 
 impl Round {
-    fn random(number: u64, random: &mut Random) -> Self {
+    fn random(number: u64, random: &mut Rng) -> Self {
         Self {
             non_stop: number % 2 == 1,
             goes_on: [Some(true), Some(false), Some(true), None]
                 [usize::try_from(number / 2 % 4).unwrap()],
-            mechanism: ["jump", "trap"][usize::try_from(random.below(2)).unwrap()],
-            ticks: random.below(MOST_TICKS),
+            mechanism: random.choice(["jump", "trap"]).unwrap(),
+            ticks: random.u64(..MOST_TICKS),
             by_gdb: number % 4 < 2,
         }
     }
@@ -207,7 +192,7 @@ impl Fixture {
 #[test]
 fn a_program_runs_on_when_gdb_is_killed_and_its_trace_run_as_gdb_has_said() {
     let times = setting("TRACEWIRE_DISCONNECT_TIMES", 8);
-    let mut random = Random(setting("TRACEWIRE_DISCONNECT_SEED", 1));
+    let mut random = Rng::with_seed(setting("TRACEWIRE_DISCONNECT_SEED", 1));
     let fixture = Fixture::new();
     for number in 0..times {
         let round = Round::random(number, &mut random);

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use support::fixture::{Log, MACHINES, Random, files, unpacked};
+use fastrand::Rng;
+use support::fixture::{Log, MACHINES, files, unpacked};
 use support::naive::Naive;
 use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Address, TracepointNumber};
@@ -58,11 +59,11 @@ fn show_says_what_the_log_says() {
         let log = Log::of(name);
         let mut addresses: Vec<u64> = log.0[0].memory.keys().copied().collect();
         addresses.sort_unstable();
-        let mut random = Random(0x5eed_5eed_5eed_5eed);
+        let mut random = Rng::with_seed(0x5eed_5eed_5eed_5eed);
         let (mut registers, mut bytes) = (0, 0);
         for _ in 0..RANGES {
-            let start = random.below(log.0.len() as u64 - LENGTH);
-            let address = addresses[random.below(addresses.len() as u64 - 64) as usize];
+            let start = random.u64(..log.0.len() as u64 - LENGTH);
+            let address = addresses[random.usize(..addresses.len() - 64)];
             let shown = output(
                 tracewire()
                     .args(["show", "--json", "--architecture", name, "--instruction"])

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use tracewire_diagnose::{Severity, check_structure};
 use tracewire_model::TracepointNumber;
-use tracewire_test_support::{assert_clean_but, is_unreadable};
+use tracewire_test_support::{assert_clean_but, is_unreadable, setting};
 use tracewire_tracefile::{Frame, TraceFile};
 
 #[path = "storm/packets.rs"]
@@ -34,17 +34,12 @@ fn compile(folder: &Path, source: &str, output: &str, options: &[&str]) {
     assert!(status.success());
 }
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(format!("TRACEWIRE_STORM_{name}"))
-        .map_or(default, |text| text.parse().expect("a number"))
-}
-
 fn seconds() -> u64 {
-    setting("SECONDS", 4)
+    setting("TRACEWIRE_STORM_SECONDS", 4)
 }
 
 fn seed() -> u64 {
-    setting("SEED", 1)
+    setting("TRACEWIRE_STORM_SEED", 1)
 }
 
 /// How many frames of tracepoint 2 and so on there are in a file, which is whole.

@@ -328,23 +328,9 @@ fn least_width(operations: &[(usize, ExpressionOperation)], word: u32, wanted: u
 
 #[cfg(test)]
 mod tests {
+    use fastrand::Rng;
+
     use super::*;
-
-    /// Numbers without end, the same in each run.
-    struct Chance(u64);
-
-    impl Chance {
-        fn number(&mut self) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0
-        }
-
-        fn below(&mut self, end: u64) -> u64 {
-            (self.number() >> 8) % end
-        }
-    }
 
     fn low(number: u64, width: u32) -> u64 {
         number & (u64::MAX >> (64 - width))
@@ -367,15 +353,15 @@ mod tests {
         }
 
         /// Writes a computation of this many bits, and returns its value.
-        fn compute(&mut self, chance: &mut Chance, width: u32, depth: u32) -> u64 {
+        fn compute(&mut self, chance: &mut Rng, width: u32, depth: u32) -> u64 {
             let kind = if depth == 0 {
-                chance.below(2)
+                chance.u64(..2)
             } else {
-                chance.below(16)
+                chance.u64(..16)
             };
             match kind {
                 0 => {
-                    let register = chance.number();
+                    let register = chance.u64(..);
                     self.registers.push(register);
                     self.operations.push(Operation::RegisterOffset {
                         register: gimli::Register(self.registers.len() as u16 - 1),
@@ -385,14 +371,14 @@ mod tests {
                     low(register, width)
                 }
                 1 => {
-                    let value = low(chance.number() >> chance.below(64), width);
+                    let value = low(chance.u64(..) >> chance.u64(..64), width);
                     self.constant(value);
                     value
                 }
                 // A part of a wider number.
                 2 if width < 64 => low(self.compute(chance, width * 2, depth - 1), width),
                 3 if width > 8 => {
-                    let narrow = (width / 2) >> chance.below(u64::from(width / 16).min(2));
+                    let narrow = (width / 2) >> chance.u64(..u64::from(width / 16).min(2));
                     let value = self.compute(chance, narrow, depth - 1);
                     self.constant(low(u64::MAX, narrow));
                     self.operations.push(Operation::And);
@@ -409,14 +395,14 @@ mod tests {
                 }
                 5 => {
                     let value = self.compute(chance, width, depth - 1);
-                    let mask = low(chance.number() >> chance.below(64), width);
+                    let mask = low(chance.u64(..) >> chance.u64(..64), width);
                     self.constant(mask);
                     self.operations.push(Operation::And);
                     value & mask
                 }
                 6..=8 => {
                     let value = self.compute(chance, width, depth - 1);
-                    let by = chance.below(u64::from(width));
+                    let by = chance.u64(..u64::from(width));
                     self.constant(by);
                     let (operation, value) = match kind {
                         6 => (Operation::Shl, value << by),
@@ -491,15 +477,15 @@ mod tests {
 
     #[test]
     fn what_is_sure_is_what_the_code_computes() {
-        let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
+        let mut chance = Rng::with_seed(1);
         let (mut sure, mut wrong) = (0, 0);
         for _ in 0..200_000 {
             let mut written = Written {
                 operations: Vec::new(),
                 registers: Vec::new(),
             };
-            let width = WIDTHS[chance.below(4) as usize];
-            let depth = 1 + chance.below(4) as u32;
+            let width = WIDTHS[chance.usize(..4)];
+            let depth = 1 + chance.u32(..4);
             let value = written.compute(&mut chance, width, depth);
             let is_same = low(written.run(), width) == value;
             let mut operations: Vec<_> =

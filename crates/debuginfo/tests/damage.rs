@@ -5,26 +5,11 @@ mod support;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use object::{Object as _, ObjectSection as _};
 use support::Build;
 use tracewire_debuginfo::{Symbols, Type, TypeId, VariableLocation};
 use tracewire_model::Address;
-
-/// Marsaglia's xorshift: the same damage in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % (limit.max(1) as u64)).expect("it is less than a usize")
-    }
-}
 
 /// Follows a type down.
 fn walk(symbols: &Symbols, type_id: TypeId, depth: usize) {
@@ -163,7 +148,7 @@ fn damage(build: Build, cases: usize, seed: u64) {
     let program = build.run(directory.path());
     let bytes = std::fs::read(&program).expect("the program is there");
     let ranges = interesting(&bytes);
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     // The questions are good ones.
     let mut whole = Symbols::new();
     whole
@@ -177,20 +162,20 @@ fn damage(build: Build, cases: usize, seed: u64) {
     ask_everything(bytes.clone());
     for case in 0..cases {
         let mut damaged = bytes.clone();
-        for _ in 0..=random.below(4) {
-            let (start, length) = ranges[random.below(ranges.len())];
-            let at = start + random.below(length);
+        for _ in 0..=random.usize(..4) {
+            let (start, length) = ranges[random.usize(..ranges.len())];
+            let at = start + random.usize(..length.max(1));
             if let Some(byte) = damaged.get_mut(at) {
-                *byte = match random.below(4) {
+                *byte = match random.usize(..4) {
                     0 => 0,
                     1 => 0xff,
-                    2 => *byte ^ (1 << random.below(8)),
-                    _ => random.next().to_le_bytes()[0],
+                    2 => *byte ^ (1 << random.usize(..8)),
+                    _ => random.u8(..),
                 };
             }
         }
-        if random.below(16) == 0 {
-            damaged.truncate(random.below(bytes.len()));
+        if random.usize(..16) == 0 {
+            damaged.truncate(random.usize(..bytes.len()));
         }
         let start = Instant::now();
         ask_everything(damaged);

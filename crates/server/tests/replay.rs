@@ -7,7 +7,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::fixture::{Log, MACHINES, Random, files, unpacked};
+use fastrand::Rng;
+use support::fixture::{Log, MACHINES, files, unpacked};
 use support::naive::{Naive, image, segments};
 use tracewire_exec_trace::recording::{Image, ImagePiece, OpenOptions, Recording};
 use tracewire_model::{Address, TracepointNumber};
@@ -153,7 +154,7 @@ const GO: &str = "maintenance flush register-cache";
 #[test]
 fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
     for recorded in Fixture::all() {
-        let mut random = Random(0x0123_4567_89ab_cdef);
+        let mut random = Rng::with_seed(0x0123_4567_89ab_cdef);
         let end = recorded.naive.instructions();
         let layout = recorded.naive.machine().layout();
         let mut addresses: Vec<u64> = recorded.log.0[0].memory.keys().copied().collect();
@@ -161,7 +162,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
         let mut commands = String::new();
         let mut wanted = Vec::new();
         for _ in 0..1000 {
-            let instant = random.below(end);
+            let instant = random.u64(..end);
             let told = &recorded.log.0[instant as usize];
             let (mut format, mut arguments) = (String::new(), String::new());
             let mut ask = |what: String, bits: u32, value: u64| {
@@ -180,7 +181,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
                 }
             }
             for _ in 0..8 {
-                let address = addresses[random.below(addresses.len() as u64) as usize];
+                let address = addresses[random.usize(..addresses.len())];
                 let mut known = [None];
                 recorded
                     .naive
@@ -225,13 +226,13 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
 #[test]
 fn backwards_to_the_writer() {
     for recorded in Fixture::all() {
-        let mut random = Random(0xfeed_beef_1234_5678);
+        let mut random = Rng::with_seed(0xfeed_beef_1234_5678);
         let total = recorded.symbol("total");
         let end = recorded.naive.instructions();
         let mut commands = format!("watch {}\n", recorded.total());
         let mut writers = Vec::new();
         while writers.len() < 20 {
-            let instant = random.below(end);
+            let instant = random.u64(..end);
             let Some(writer) = recorded.last_writer(instant, total) else {
                 continue;
             };

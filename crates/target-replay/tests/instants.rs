@@ -4,7 +4,8 @@ mod support;
 
 use std::collections::HashMap;
 
-use support::fixture::{Log, MACHINES, Random, files, unpacked};
+use fastrand::Rng;
+use support::fixture::{Log, MACHINES, files, unpacked};
 use support::naive::Naive;
 use tracewire_arch::Architecture;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
@@ -23,12 +24,12 @@ fn agree(machine: &str, execution: &impl Execution) {
         "{machine}"
     );
     let first = &log.0[0];
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Rng::with_seed(0x1234_5678_9abc_def1);
     let (mut registers, mut bytes) = (0, 0);
     let mut addresses: Vec<u64> = first.memory.keys().copied().collect();
     addresses.sort_unstable();
     for _ in 0..INSTANTS {
-        let instant = random.below(log.0.len() as u64);
+        let instant = random.u64(..log.0.len() as u64);
         let told = &log.0[instant as usize];
         let replay = Replay::at(execution, instant);
         let block = replay.registers(thread_of(0));
@@ -56,7 +57,7 @@ fn agree(machine: &str, execution: &impl Execution) {
                 ),
             }
         }
-        let start = addresses[random.below(addresses.len() as u64) as usize];
+        let start = addresses[random.usize(..addresses.len())];
         let mut window = vec![None; WINDOW];
         replay.memory(thread_of(0), Address(start), &mut window);
         for (address, byte) in (start..).zip(window) {
@@ -123,19 +124,19 @@ fn the_index_and_plain_lists_agree() {
         let naive = Naive::new(architecture, &unpacked(machine, "trace"), HashMap::new());
         let end = naive.instructions();
         assert_eq!(recorded.instructions(), end);
-        let mut random = Random(0x0bad_cafe_0bad_cafe);
+        let mut random = Rng::with_seed(0x0bad_cafe_0bad_cafe);
         for _ in 0..50 {
-            let (at, other) = (random.below(end + 1), random.below(end));
+            let (at, other) = (random.u64(..end + 1), random.u64(..end));
             let place = |executed: Executed| (executed.address, executed.cpu);
             let (ours, theirs) = (recorded.instruction(at), naive.instruction(at));
             assert_eq!(ours.map(place), theirs.map(place), "{machine} {at}");
             let place = naive.instruction(other).unwrap().address;
             assert_eq!(recorded.next_visit(place, at), naive.next_visit(place, at));
             assert_eq!(recorded.last_visit(place, at), naive.last_visit(place, at));
-            let log_place = naive.touched(random.below(1 << 20));
-            let (address, length) = (Address(log_place.0 - random.below(4)), 1 + random.below(8));
+            let log_place = naive.touched(random.u64(..1 << 20));
+            let (address, length) = (Address(log_place.0 - random.u64(..4)), 1 + random.u64(..8));
             for watch in [Watch::Read, Watch::Write, Watch::Access] {
-                let range = at..at + random.below(end + 1 - at);
+                let range = at..at + random.u64(..end + 1 - at);
                 let range = || range.clone();
                 for direction in [Direction::Forward, Direction::Backward] {
                     assert_eq!(

@@ -24,6 +24,7 @@ mod example;
 mod gdb;
 mod python;
 mod samples;
+mod setting;
 mod tools;
 
 pub use bare::{BARE_MACHINES, BareMachine, Qemu, qemu_plugin};
@@ -35,4 +36,5 @@ pub use example::example;
 pub use gdb::{Gdb, Said, assert_in_order};
 pub use python::python_with;
 pub use samples::{SAMPLES, sample, samples};
+pub use setting::setting;
 pub use tools::{have, tool};

@@ -5,30 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tracewire_test_support::{Cc, python_with};
+use fastrand::Rng;
+use tracewire_test_support::{Cc, python_with, setting};
 
 const QUERY: &str = env!("CARGO_BIN_EXE_tracewire-query");
 
 /// How many runs; `cargo xtask torture formats` has 200.
 fn runs() -> u64 {
-    let given = std::env::var("TRACEWIRE_CORPUS_RUNS").ok();
-    given.map_or(4, |runs| runs.parse().expect("a number of runs"))
-}
-
-/// Numbers from a seed: xorshift.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).expect("31 bits") % end
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
+    setting("TRACEWIRE_CORPUS_RUNS", 4)
 }
 
 /// Types without parts, and values for them in the loop of `i`.
@@ -134,7 +118,7 @@ struct Generated {
 }
 
 fn generate(seed: u64) -> Generated {
-    let mut random = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Rng::with_seed(seed);
     let is_cpp = seed % 2 == 1;
     let mut source = BEGINNING.to_owned();
     if is_cpp {
@@ -142,17 +126,17 @@ fn generate(seed: u64) -> Generated {
     }
     let (mut calls, mut tracepoints) = (String::new(), Vec::new());
     let mut expressions: Vec<String> = Vec::new();
-    for function in 0..2 + random.below(2) {
+    for function in 0..2 + random.usize(..2) {
         let (mut members, mut fill) = (String::new(), String::new());
         let mut collected = vec!["*p".to_owned()];
-        for member in 0..2 + random.below(4) {
+        for member in 0..2 + random.usize(..4) {
             let name = format!("m{member}");
-            let (declaration, statement) = match random.below(3) {
-                0 if is_cpp => random.one_of(&CONTAINERS),
-                1 => random.one_of(&MEMBERS),
+            let (declaration, statement) = match random.usize(..3) {
+                0 if is_cpp => random.choice(CONTAINERS).expect("one"),
+                1 => random.choice(MEMBERS).expect("one"),
                 _ => {
-                    let (kind, values) = random.one_of(&SCALARS);
-                    let value = random.one_of(values);
+                    let (kind, values) = random.choice(SCALARS).expect("one");
+                    let value = random.choice(values).copied().expect("one");
                     collected.push(format!("p->{name}"));
                     writeln!(members, "    {kind} {name};").expect("written");
                     writeln!(fill, "        p->{name} = {value};").expect("written");
@@ -168,10 +152,10 @@ fn generate(seed: u64) -> Generated {
             "        p->nested.id = i; p->nested.pair[1] = i * 1.5;"
         )
         .expect("written");
-        let (first, first_values) = random.one_of(&SCALARS);
-        let (second, second_values) = random.one_of(&SCALARS);
-        let (returned, returned_values) = random.one_of(&SCALARS);
-        let value = random.one_of(returned_values);
+        let (first, first_values) = random.choice(SCALARS).expect("one");
+        let (second, second_values) = random.choice(SCALARS).expect("one");
+        let (returned, returned_values) = random.choice(SCALARS).expect("one");
+        let value = random.choice(returned_values).copied().expect("one");
         write!(
             source,
             "struct s{function} {{\n{members}}};\nstatic struct s{function} v{function};\n\
@@ -179,7 +163,10 @@ fn generate(seed: u64) -> Generated {
              __asm__ volatile(\"\" : : \"r\"(p) : \"memory\");\n    return {value};\n}}\n"
         )
         .expect("written");
-        let (a, b) = (random.one_of(first_values), random.one_of(second_values));
+        let (a, b) = (
+            random.choice(first_values).copied().expect("one"),
+            random.choice(second_values).copied().expect("one"),
+        );
         write!(
             calls,
             "    for (int i = 0; i < 9; i++) {{\n        struct s{function} *p = &v{function};\n{fill}        \
@@ -187,16 +174,18 @@ fn generate(seed: u64) -> Generated {
         )
         .expect("written");
         collected.extend(["p->nested.pair", "i", "a", "b", "i * 2 - 1"].map(str::to_owned));
-        let (kind, more) = random.one_of(&[
-            ("", ""),
-            ("", " if i % 2 == 1"),
-            ("span ", ""),
-            ("span ", " if i > 2"),
-        ]);
+        let (kind, more) = random
+            .choice([
+                ("", ""),
+                ("", " if i % 2 == 1"),
+                ("span ", ""),
+                ("span ", " if i > 2"),
+            ])
+            .expect("one");
         expressions.extend(collected.iter().cloned());
         if kind == "span " {
             collected.extend(["$retval", "$duration"].map(str::to_owned));
-        } else if random.below(2) == 0 {
+        } else if random.usize(..2) == 0 {
             tracepoints.push(format!("return work{function} : $retval"));
         }
         let list = collected.join(", ");
@@ -207,7 +196,7 @@ fn generate(seed: u64) -> Generated {
     expressions.dedup();
     Generated {
         is_cpp,
-        option: random.one_of(&["-O0", "-O1", "-O2"]),
+        option: random.choice(["-O0", "-O1", "-O2"]).expect("one"),
         source,
         tracepoints,
         expressions,

@@ -4,30 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+use tracewire_test_support::setting;
+
 use crate::agent::{Agent, Place, TRACEWIRE, recorders, wait};
 use crate::program::{self, Counted};
 use crate::runs::{Archive, has_own_code};
-
-fn setting(name: &str, standard: u64) -> u64 {
-    std::env::var(name).map_or(standard, |value| value.parse().expect("a number"))
-}
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % limit
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
-    }
-}
 
 /// Places at which the agent, one of its recorders or a rescue ends by SIGKILL.
 const FAIL_POINTS: [&str; 24] = [
@@ -65,7 +47,7 @@ struct Life {
 }
 
 struct Upheaval<'a> {
-    random: Random,
+    random: Rng,
     built: &'a Path,
     folder: &'a Path,
     place: Place,
@@ -80,10 +62,10 @@ impl Upheaval<'_> {
         self.begun += 1;
         let folder = self.folder.join(format!("life-{}", self.begun));
         fs::create_dir(&folder).unwrap();
-        let threads = usize::try_from(1 + self.random.below(3)).unwrap();
+        let threads = 1 + self.random.usize(..3);
         let program = Counted::start(self.built, &folder, threads, 100_000);
         program.begin();
-        let time = Duration::from_millis(200 + self.random.below(8000));
+        let time = Duration::from_millis(200 + self.random.u64(..8000));
         self.lives.push(Life {
             program,
             until: Instant::now() + time,
@@ -122,11 +104,11 @@ impl Upheaval<'_> {
             Path::new(TRACEWIRE).to_owned(),
             self.folder.join("upgraded"),
         ];
-        let program = &copies[usize::try_from(self.random.below(2)).unwrap()];
+        let program = &copies[self.random.usize(..2)];
         let mut command = self.place.command(program);
-        if self.random.below(2) == 0 {
-            let point = self.random.pick(&FAIL_POINTS);
-            let count = 1 + self.random.below(4);
+        if self.random.bool() {
+            let point = self.random.choice(FAIL_POINTS).unwrap();
+            let count = 1 + self.random.u64(..4);
             command.env("TRACEWIRE_FAIL_POINT", format!("{point}:{count}"));
         }
         self.place.start_by(&mut command)
@@ -134,7 +116,7 @@ impl Upheaval<'_> {
 
     /// Something happens to the agent.
     fn act(&mut self, agent: Agent) -> Agent {
-        let act = self.random.below(6);
+        let act = self.random.u64(..6);
         self.acts[usize::try_from(act).unwrap()] += 1;
         let live = self.place.directory().join("live");
         match act {
@@ -205,7 +187,7 @@ fn programs_are_recorded_and_unharmed_whatever_becomes_of_the_agent() {
     ));
     let archive = Archive::begin(place.directory(), folder.path().join("archive"));
     let mut upheaval = Upheaval {
-        random: Random(seed),
+        random: Rng::with_seed(seed),
         built: &built,
         folder: folder.path(),
         place,
@@ -226,7 +208,7 @@ fn programs_are_recorded_and_unharmed_whatever_becomes_of_the_agent() {
         if agent.child.try_wait().unwrap().is_some() {
             agent = upheaval.start();
         } else if next_act <= Instant::now() {
-            next_act = Instant::now() + Duration::from_millis(500 + upheaval.random.below(2000));
+            next_act = Instant::now() + Duration::from_millis(500 + upheaval.random.u64(..2000));
             agent = upheaval.act(agent);
         }
         std::thread::sleep(Duration::from_millis(20));

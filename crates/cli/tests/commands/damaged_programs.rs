@@ -10,7 +10,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use object::{Object as _, ObjectSection as _};
+use tracewire_test_support::setting;
 
 use crate::support::Built;
 
@@ -68,22 +70,6 @@ const TRACEPOINTS: [&str; 6] = [
     "main : $regs, pair",
 ];
 
-fn setting(name: &str, standard: u64) -> u64 {
-    std::env::var(name).map_or(standard, |value| value.parse().expect("a number"))
-}
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % limit.max(1)
-    }
-}
-
 /// The ranges of a file that may be damaged: the reference to the section headers, the headers, and sections that are not loaded.
 fn not_loaded(bytes: &[u8]) -> Vec<Range<usize>> {
     let file = object::File::parse(bytes).expect("an ELF file");
@@ -109,17 +95,17 @@ fn not_loaded(bytes: &[u8]) -> Vec<Range<usize>> {
     ranges
 }
 
-fn damage(bytes: &mut [u8], ranges: &[Range<usize>], random: &mut Random) {
-    for _ in 0..=random.below(8) {
-        let range = ranges[random.below(ranges.len())].clone();
-        let at = range.start + random.below(range.len());
-        let end = (at + 1 + random.below(8)).min(range.end);
-        match random.below(4) {
-            0 => bytes[at] ^= 1 << random.below(8),
-            1 => bytes[at..end].fill([0, 0xff, 0x7f, 0x80][random.below(4)]),
-            2 => bytes[at] = random.below(256) as u8,
+fn damage(bytes: &mut [u8], ranges: &[Range<usize>], random: &mut Rng) {
+    for _ in 0..=random.usize(..8) {
+        let range = ranges[random.usize(..ranges.len())].clone();
+        let at = range.start + random.usize(..range.len().max(1));
+        let end = (at + 1 + random.usize(..8)).min(range.end);
+        match random.usize(..4) {
+            0 => bytes[at] ^= 1 << random.usize(..8),
+            1 => bytes[at..end].fill([0, 0xff, 0x7f, 0x80][random.usize(..4)]),
+            2 => bytes[at] = random.u8(..),
             _ => {
-                let from = range.start + random.below(range.len());
+                let from = range.start + random.usize(..range.len().max(1));
                 let length = (end - at).min(range.end - from);
                 bytes.copy_within(from..from + length, at);
             }
@@ -130,8 +116,7 @@ fn damage(bytes: &mut [u8], ranges: &[Range<usize>], random: &mut Random) {
 #[test]
 fn damaged_programs_do_no_harm() {
     let times = setting("TRACEWIRE_ELF_TIMES", 25);
-    let mut random =
-        Random(setting("TRACEWIRE_ELF_SEED", 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Rng::with_seed(setting("TRACEWIRE_ELF_SEED", 1));
     let kinds = KINDS.map(|options| {
         let built = Built::new(PROGRAM, options);
         let whole = std::fs::read(&built.program).expect("read");
@@ -150,7 +135,7 @@ fn damaged_programs_do_no_harm() {
         let _ = std::fs::remove_file(&program);
         std::fs::write(&program, &bytes).expect("written");
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("allowed");
-        let tracepoint = TRACEPOINTS[random.below(TRACEPOINTS.len())];
+        let tracepoint = TRACEPOINTS[random.usize(..TRACEPOINTS.len())];
         let line = format!(
             "ulimit -v {MEMORY}; exec timeout --kill-after 1 {} {} record -t '{tracepoint}' -o damaged.tf -- ./damaged",
             LIMIT.as_secs(),

@@ -8,27 +8,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+use tracewire_test_support::setting;
+
 use crate::support::{Built, tracewire};
 use crate::working::{self, Working};
 
 /// The length of a recording that ends by itself.
 const SHORT: Duration = Duration::from_millis(20);
-
-fn setting(name: &str, standard: u64) -> u64 {
-    std::env::var(name).map_or(standard, |value| value.parse().expect("a number"))
-}
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: Duration) -> Duration {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        limit.mul_f64((self.0 >> 11) as f64 / (1_u64 << 53) as f64)
-    }
-}
 
 fn recorder(built: &Built, program: &Working, mechanism: &str, options: &[&str]) -> Child {
     tracewire()
@@ -60,7 +47,7 @@ fn installing(built: &Built, program: &Working, mechanism: &str) -> Duration {
 /// Kills Tracewire this often, and returns how many programs have died with it. Survivors must have worked right.
 fn kill(mechanism: &str, survives: bool) {
     let times = setting("TRACEWIRE_KILL_TIMES", 12);
-    let mut random = Random(setting("TRACEWIRE_KILL_SEED", 1).max(1));
+    let mut random = Rng::with_seed(setting("TRACEWIRE_KILL_SEED", 1));
     let built = working::build(2, 200);
     let mut program = Working::start(&built);
     let mut aim = installing(&built, &program, mechanism);
@@ -68,9 +55,9 @@ fn kill(mechanism: &str, survives: bool) {
     while on_this > 0 || kills.iter().sum::<u64>() < times {
         let phase = (kills.iter().sum::<u64>() + late) as usize % 3;
         let wait = match phase {
-            0 => random.below(aim),
-            1 => aim + random.below(Duration::from_millis(40)),
-            _ => aim + SHORT.mul_f64(0.9) + random.below(aim.min(SHORT)),
+            0 => aim.mul_f64(random.f64()),
+            1 => aim + Duration::from_millis(40).mul_f64(random.f64()),
+            _ => aim + SHORT.mul_f64(0.9) + aim.min(SHORT).mul_f64(random.f64()),
         };
         let options: &[&str] = if phase == 2 {
             &["--duration", "0.02"]

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use fastrand::Rng;
 use tracewire_arch::Architecture;
 use tracewire_convert::part;
 use tracewire_diagnose::Severity;
@@ -19,33 +20,10 @@ use tracewire_views::{Info, Program, Viewer};
 
 use crate::generated::{Told, smallest, write};
 use crate::support::Built;
-use tracewire_test_support::sample;
+use tracewire_test_support::{sample, setting};
 
 /// How many of the repaired files GDB opens.
 const IN_GDB: u64 = 60;
-
-/// A number from the environment.
-fn setting(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.map_or(default, |text| text.parse().expect("a number"))
-}
-
-/// Numbers that look random and can be had again (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) as usize % end
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.below(256) as u8).collect()
-    }
-}
 
 /// A good file.
 struct Original {
@@ -233,15 +211,15 @@ fn torture(what: &str, cut: bool) {
     let originals = originals(folder.path());
     let times = setting("TRACEWIRE_REPAIR_TIMES", IN_GDB);
     let seed = setting("TRACEWIRE_REPAIR_SEED", 1);
-    let mut random = Random(seed ^ u64::from(cut) << 63);
+    let mut random = Rng::with_seed(seed ^ u64::from(cut) << 63);
     let mut score = Score::default();
     let in_gdb = setting("TRACEWIRE_REPAIR_GDB", IN_GDB).max(1);
     let in_gdb = times.div_ceil(in_gdb).max(1);
     for time in 0..times {
-        let original = &originals[random.below(originals.len())];
+        let original = &originals[random.usize(..originals.len())];
         let mut bytes = original.file.as_bytes().to_vec();
         let touched = if cut {
-            let at = random.below(original.end);
+            let at = random.usize(..original.end);
             bytes.truncate(at);
             at..usize::MAX
         } else {
@@ -281,15 +259,17 @@ fn torture(what: &str, cut: bool) {
 }
 
 /// Other bytes instead of some, or bytes taken out and others put in.
-fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> Range<usize> {
-    let start = random.below(bytes.len());
-    let removed =
-        |random: &mut Random, most| start..bytes.len().min(start + 1 + random.below(most));
-    match random.below(3) {
+fn damage(bytes: &mut Vec<u8>, random: &mut Rng) -> Range<usize> {
+    let start = random.usize(..bytes.len());
+    let removed = |random: &mut Rng, most| start..bytes.len().min(start + 1 + random.usize(..most));
+    match random.usize(..3) {
         0 => {
             let touched = removed(random, 200);
-            let inserted = random.below(200);
-            bytes.splice(touched.clone(), random.bytes(inserted));
+            let inserted = random.usize(..200);
+            bytes.splice(
+                touched.clone(),
+                std::iter::repeat_with(|| random.u8(..)).take(inserted),
+            );
             touched
         }
         1 => {
@@ -299,8 +279,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> Range<usize> {
         }
         _ => {
             let touched = removed(random, 30);
-            let with = random.bytes(touched.len());
-            bytes[touched.clone()].copy_from_slice(&with);
+            random.fill(&mut bytes[touched.clone()]);
             touched
         }
     }

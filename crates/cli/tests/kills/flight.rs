@@ -13,7 +13,8 @@ use tracewire_tracefile::TraceFile;
 
 use crate::program::{LINE, PATIENCE, TURN, build_source, start_counting};
 use crate::round::{Recorder, counted, rescue};
-use crate::{Random, setting};
+use fastrand::Rng;
+use tracewire_test_support::setting;
 
 /// Who ends, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -187,17 +188,19 @@ struct Plan {
 }
 
 impl Plan {
-    fn random(random: &mut Random) -> Self {
-        let end = random.pick(&ENDS);
-        let size = random.pick(&[64_u64 << 10, 1 << 20, 5 << 20, 12 << 20, 40 << 20]);
-        let latest = random.pick(&[500, 5000, 50_000, 100_000]);
-        let has_trigger = end == End::Trigger || random.below(2) == 0;
-        let after = random.pick(&[0, 1, 100, 3000]).min(size / 2000);
+    fn random(random: &mut Rng) -> Self {
+        let end = random.choice(ENDS).unwrap();
+        let size = random
+            .choice([64_u64 << 10, 1 << 20, 5 << 20, 12 << 20, 40 << 20])
+            .unwrap();
+        let latest = random.choice([500, 5000, 50_000, 100_000]).unwrap();
+        let has_trigger = end == End::Trigger || random.u64(..2) == 0;
+        let after = random.choice([0, 1, 100, 3000]).unwrap().min(size / 2000);
         Self {
             end,
-            threads: random.pick(&[1, 2, 4, 16]),
+            threads: random.choice([1, 2, 4, 16]).unwrap(),
             size,
-            moment: random.below(latest),
+            moment: random.u64(..latest),
             after: has_trigger.then_some(after),
             point: None,
         }
@@ -319,15 +322,15 @@ fn compare(folder: &Path, plan: Plan, calls: &Calls, said: &str) -> Result<Tally
 
 #[test]
 fn a_flight_recorder_has_the_newest_frames_after_any_end() {
-    let times = setting("TRACEWIRE_FLIGHT_TIMES", 10);
-    let seed = setting("TRACEWIRE_FLIGHT_SEED", 1);
+    let times: u64 = setting("TRACEWIRE_FLIGHT_TIMES", 10);
+    let seed: u64 = setting("TRACEWIRE_FLIGHT_SEED", 1);
     let folder = tempfile::tempdir().unwrap();
     let built = build(folder.path());
     let begun = Instant::now();
     let mut all = Tally::default();
     let mut faults = 0;
     for time in 0..times {
-        let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(time));
+        let mut random = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(time));
         let folder = tempfile::tempdir().unwrap();
         match round(&built, folder.path(), Plan::random(&mut random)) {
             Ok(own) => {

@@ -11,41 +11,18 @@ mod union;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use fastrand::Rng;
 use program::Counted;
 use round::{Kill, Recorder, Round, Scenario, Victim, counted, rescue};
+use tracewire_test_support::setting;
 use union::Union;
-
-fn setting(name: &str, standard: u64) -> u64 {
-    std::env::var(name).map_or(standard, |value| value.parse().expect("a number"))
-}
-
-/// Numbers that look random.
-pub struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % limit
-    }
-
-    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
-    }
-}
 
 /// Killed from outside, while frames come as fast as possible.
 #[test]
 fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
     let folder = tempfile::tempdir().unwrap();
     let built = program::build(folder.path());
-    let mut random = Random(setting("TRACEWIRE_KILLS_SEED", 1));
+    let mut random = Rng::with_seed(setting("TRACEWIRE_KILLS_SEED", 1));
     for round in 0..3 {
         let threads = [1, 2, 16][round];
         let mut program = Counted::start(&built, folder.path(), threads, 0);
@@ -53,7 +30,7 @@ fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
         let mut recorder = Recorder::start(folder.path(), &program, &options, &[]);
         assert!(recorder.wait_until_placed(1).unwrap());
         program.begin();
-        program.wait_for(random.below(100_000), || false);
+        program.wait_for(random.u64(..100_000), || false);
         let before = program.counts();
         recorder.kill();
         assert_eq!(program.ended(), None, "round {round}");
@@ -178,9 +155,9 @@ fn what_is_killed_at_a_fail_point_loses_nothing_uncounted() {
     let seed = setting("TRACEWIRE_KILLS_SEED", 1);
     // Each before one comes again.
     let mut order = known.clone();
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     for place in (1..order.len()).rev() {
-        let other = random.below(place as u64 + 1);
+        let other = random.usize(..=place);
         order.swap(place, usize::try_from(other).unwrap());
     }
     let begun = std::time::Instant::now();
@@ -188,7 +165,7 @@ fn what_is_killed_at_a_fail_point_loses_nothing_uncounted() {
     let mut killed_at = BTreeSet::new();
     while kills < times && rounds < 2 * times {
         let point = order[usize::try_from(rounds).unwrap() % order.len()];
-        let (scenario, count) = random.pick(&reaching[point]);
+        let (scenario, count) = *random.choice(&reaching[point]).unwrap();
         let round = Round::random(point, scenario, count, &mut random);
         rounds += 1;
         let folder = tempfile::tempdir().unwrap();

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 
-use crate::Random;
 use crate::program::{self, Count, Counted, PATIENCE};
 use crate::union::Union;
+use fastrand::Rng;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -156,8 +156,8 @@ impl Round {
     }
 
     /// A round that kills at a point, which the scenario is known to reach so many times.
-    pub fn random(point: &str, scenario: Scenario, reached: u64, random: &mut Random) -> Self {
-        let victim = match random.below(8) {
+    pub fn random(point: &str, scenario: Scenario, reached: u64, random: &mut Rng) -> Self {
+        let victim = match random.u64(..8) {
             _ if scenario.rescue => Victim::Tracewire,
             // A trap ends the program when Tracewire is killed.
             0..5 if !scenario.mixed => Victim::Tracewire,
@@ -165,8 +165,8 @@ impl Round {
             _ => Victim::Thread,
         };
         // The next time it may be reached less often.
-        let count = random.pick(&[1, 1, 1, 2, 3, 10, 300]);
-        let threads = match random.below(32) {
+        let count = random.choice([1, 1, 1, 2, 3, 10, 300]).unwrap();
+        let threads = match random.u64(..32) {
             0 => 500,
             1 => 200,
             2..4 => 64,
@@ -180,9 +180,9 @@ impl Round {
                 victim,
             },
             threads,
-            calls: random.pick(&[500, 1000, 2000, 10_000]),
-            pause: random.pick(&[0, 200, 1000, 5000]),
-            choice: random.below(u64::MAX),
+            calls: random.choice([500, 1000, 2000, 10_000]).unwrap(),
+            pause: random.choice([0, 200, 1000, 5000]).unwrap(),
+            choice: random.u64(..),
             scenario,
         }
     }

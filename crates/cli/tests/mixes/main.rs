@@ -14,7 +14,8 @@ mod wire;
 use std::path::Path;
 
 use expect::Summary;
-use mix::{Mix, Random};
+use fastrand::Rng;
+use mix::Mix;
 use program::{Log, Program};
 
 fn from_environment(name: &str, default: u64) -> u64 {
@@ -32,8 +33,8 @@ fn run_mixes(debugger: bool, mut record: impl FnMut(&Program, &Mix, &Path, &Path
     let results = folder.path().join("log");
     let mut all = Summary::default();
     let mut mixed = 0;
-    let mut random = Random::new(seed);
-    let mut seeds: Vec<u64> = (0..times).map(|_| random.next()).collect();
+    let mut random = Rng::with_seed(seed);
+    let mut seeds: Vec<u64> = (0..times).map(|_| random.u64(..)).collect();
     if let Some(only) = only {
         seeds = vec![only.parse().expect("the seed of one mix")];
     }

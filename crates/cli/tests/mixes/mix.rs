@@ -1,38 +1,11 @@
 //! A random mix: tracepoints, a buffer, threads.
 
+use fastrand::Rng;
 use tracewire_model::{
     Action, Address, RegisterNumber, TracepointDefinition, TracepointKind, TracepointNumber,
 };
 
 use crate::program::{PLACES, Program};
-
-/// Numbers that a seed makes.
-pub struct Random(u64);
-
-impl Random {
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number (splitmix64).
-    pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// A number below `end`.
-    pub const fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// True once in so many times.
-    pub const fn once_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-}
 
 /// Where frames go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,44 +95,44 @@ pub struct Mix {
 impl Mix {
     /// The mix of a seed. Only a debugger pauses.
     pub fn new(seed: u64, debugger: bool) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let random = &mut random;
-        let threads = 1 + random.below(4) as usize;
-        let most = if random.once_in(3) { 60 } else { 20 };
-        let events = 2 + random.below(most) as usize;
+        let threads = 1 + random.usize(..4);
+        let most = if random.u8(..3) == 0 { 60 } else { 20 };
+        let events = 2 + random.usize(..most);
         let mut tracepoints: Vec<Chosen> = Vec::new();
-        for number in 1..=(2 + random.below(6)) {
-            let step_count = if random.once_in(4) {
-                1 + random.below(5)
+        for number in 1..=(2 + random.u64(..6)) {
+            let step_count = if random.u8(..4) == 0 {
+                1 + random.u64(..5)
             } else {
                 0
             };
             tracepoints.push(Chosen {
                 number: number as i32,
-                place: random.below(PLACES as u64) as usize,
-                pass_count: if random.once_in(3) {
-                    1 + random.below(2 * events as u64)
+                place: random.usize(..PLACES),
+                pass_count: if random.u8(..3) == 0 {
+                    1 + random.u64(..2 * events as u64)
                 } else {
                     0
                 },
                 step_count,
-                condition: random.once_in(3).then(|| {
-                    let mask = [1, 3, 7][random.below(3) as usize];
-                    (mask, random.below(u64::from(mask) + 1) as u8)
+                condition: (random.u8(..3) == 0).then(|| {
+                    let mask = [1, 3, 7][random.usize(..3)];
+                    (mask, random.u8(..=mask))
                 }),
-                registers: random.once_in(3),
-                fast: debugger && step_count == 0 && random.once_in(3),
+                registers: random.u8(..3) == 0,
+                fast: debugger && step_count == 0 && random.u8(..3) == 0,
             });
         }
         // A debugger's frame may hold all registers of the machine.
         let least = if debugger { 3000 } else { 400 };
-        let buffer = match random.below(6) {
+        let buffer = match random.u64(..6) {
             0 => BufferChoice {
-                size: least + random.below(4000),
+                size: least + random.u64(..4000),
                 circular: false,
             },
             1 | 2 => BufferChoice {
-                size: least + random.below(8000),
+                size: least + random.u64(..8000),
                 circular: true,
             },
             _ => BufferChoice {
@@ -171,10 +144,10 @@ impl Mix {
             seed,
             threads,
             events,
-            pause: (debugger && random.once_in(4)).then(|| random.below(events as u64)),
+            pause: (debugger && random.u8(..4) == 0).then(|| random.u64(..events as u64)),
             tracepoints,
             buffer,
-            traps: !debugger && random.once_in(8),
+            traps: !debugger && random.u8(..8) == 0,
         }
     }
 

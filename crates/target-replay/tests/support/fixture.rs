@@ -66,15 +66,3 @@ impl Log {
         Self(instants)
     }
 }
-
-/// Numbers that look random and are the same every time.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
