@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tracewire_model::StopReason;
-use tracewire_test_support::{assert_clean, sample};
+use tracewire_test_support::{Cc, Gdb, Said, assert_clean, sample};
 use tracewire_tracefile::{Block, FrameEncoder, FrameFormat, TraceFile, TraceFileWriter};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -14,59 +14,27 @@ fn build(folder: &Path, source: impl AsRef<Path>) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(source);
-    let program = folder.join(source.file_stem().unwrap());
-    let status = Command::new("cc")
-        .args(["-g", "-O0", "-fPIE", "-pie", "-pthread", "-o"])
-        .arg(&program)
-        .arg(&source)
-        .status()
-        .expect("cc is installed");
-    assert!(status.success());
-    program
+    Cc::new()
+        .options(&["-O0", "-fPIE", "-pie", "-pthread"])
+        .source(source)
+        .build_in(folder)
 }
 
-/// Connects GDB to the program through a pipe and sends it commands. Returns its output, and the error stream.
-fn session(folder: &Path, program: &Path, options: &str, commands: &[&str]) -> (String, String) {
+/// Connects GDB to the program through a pipe and sends it commands.
+fn session(folder: &Path, program: &Path, options: &str, commands: &[&str]) -> Said {
     let connect = format!(
         "target remote | {TRACEWIRE} gdbserver --once {options} - {}",
         program.display()
     );
-    let mut gdb = Command::new("gdb");
-    gdb.current_dir(folder).args(["-nx", "-batch"]);
-    for command in [
-        "set pagination off",
-        "set confirm off",
-        "set sysroot",
-        &connect,
-    ]
-    .iter()
-    .chain(commands)
-    {
-        gdb.args(["-ex", command]);
-    }
-    let output = gdb.arg(program).output().expect("gdb is installed");
-    (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    )
-}
-
-#[track_caller]
-fn assert_in_order(said: &str, wanted: &[&str]) {
-    let mut rest = said;
-    for wanted in wanted {
-        match rest.split_once(wanted) {
-            Some((_, after)) => rest = after,
-            None => panic!("`{wanted}` is not where it should be in:\n{said}"),
-        }
-    }
+    let gdb = Gdb::new().directory(folder).program(program);
+    gdb.command(connect).commands(commands).run()
 }
 
 #[test]
 fn a_program_is_stopped_stepped_looked_at_and_changed() {
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path(), sample("sample.c"));
-    let (said, errors) = session(
+    let said = session(
         folder.path(),
         &program,
         "",
@@ -88,33 +56,30 @@ fn a_program_is_stopped_stepped_looked_at_and_changed() {
             "continue",
         ],
     );
-    assert_in_order(
-        &said,
-        &[
-            "Breakpoint 1, handle (j=",
-            "#0  handle (j=",
-            "#1  ",
-            "in main () at",
-            "total += score;",
-            "$1 = 7",
-            "if (depth > 0)",
-            "Value returned is $2 = 7",
-            "$3 = 77",
-            "$4 = 6",
-            "$5 = 2.25",
-            "$6 = 2.25",
-            "exited normally",
-        ],
-    );
+    said.assert_in_order(&[
+        "Breakpoint 1, handle (j=",
+        "#0  handle (j=",
+        "#1  ",
+        "in main () at",
+        "total += score;",
+        "$1 = 7",
+        "if (depth > 0)",
+        "Value returned is $2 = 7",
+        "$3 = 77",
+        "$4 = 6",
+        "$5 = 2.25",
+        "$6 = 2.25",
+        "exited normally",
+    ]);
     // The program's own words go where GDB's pipe does not.
-    assert!(errors.contains("sum 33 total 125"), "{errors}");
+    assert!(said.errors.contains("sum 33 total 125"), "{said:?}");
 }
 
 #[test]
 fn every_thread_stops_at_a_breakpoint_as_often_as_it_comes_by() {
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path(), "threads.c");
-    let (said, errors) = session(
+    let said = session(
         folder.path(),
         &program,
         "",
@@ -131,25 +96,22 @@ fn every_thread_stops_at_a_breakpoint_as_often_as_it_comes_by() {
             "info breakpoints",
         ],
     );
-    assert_in_order(
-        &said,
-        &[
-            "hit Breakpoint 1, tick",
-            "  Id   Target Id",
-            "\"threads\"",
-            "already hit 151 times",
-            "exited with code 03",
-            "already hit 200 times",
-        ],
-    );
-    assert!(errors.contains("sum 200"), "{errors}");
+    said.assert_in_order(&[
+        "hit Breakpoint 1, tick",
+        "  Id   Target Id",
+        "\"threads\"",
+        "already hit 151 times",
+        "exited with code 03",
+        "already hit 200 times",
+    ]);
+    assert!(said.errors.contains("sum 200"), "{said:?}");
 }
 
 #[test]
 fn signals_stop_the_program_and_reach_it_as_the_user_says() {
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path(), "signals.c");
-    let (said, errors) = session(
+    let said = session(
         folder.path(),
         &program,
         "",
@@ -164,18 +126,15 @@ fn signals_stop_the_program_and_reach_it_as_the_user_says() {
             "continue",
         ],
     );
-    assert_in_order(
-        &said,
-        &[
-            "received signal SIGUSR1",
-            "$1 = 10",
-            "received signal SIGUSR1",
-            "received signal SIGSEGV",
-            "$2 = 11",
-            "terminated with signal SIGSEGV",
-        ],
-    );
-    assert!(errors.contains("usr1 1 usr2 1"), "{errors}");
+    said.assert_in_order(&[
+        "received signal SIGUSR1",
+        "$1 = 10",
+        "received signal SIGUSR1",
+        "received signal SIGSEGV",
+        "$2 = 11",
+        "terminated with signal SIGSEGV",
+    ]);
+    assert!(said.errors.contains("usr1 1 usr2 1"), "{said:?}");
 }
 
 #[test]
@@ -194,14 +153,10 @@ fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
         .find_map(|line| Some(line.strip_prefix("Listening on port ")?.to_owned()))
         .unwrap();
     let gdb = |commands: &[&str]| {
-        let mut gdb = Command::new("gdb");
-        gdb.args(["-nx", "-batch", "-ex", "set sysroot", "-ex"])
-            .arg(format!("target remote :{port}"));
-        for command in commands {
-            gdb.args(["-ex", command]);
-        }
-        let output = gdb.arg(&program).output().expect("gdb is installed");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let gdb = Gdb::new().program(&program);
+        gdb.command(format!("target remote :{port}"))
+            .commands(commands)
+            .run()
     };
     let said = gdb(&[
         "set disconnected-tracing on",
@@ -213,24 +168,21 @@ fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
         "tstart",
         "detach",
     ]);
-    assert_in_order(&said, &["Breakpoint 1, main", "Tracepoint 2", "detached"]);
+    said.assert_in_order(&["Breakpoint 1, main", "Tracepoint 2", "detached"]);
     // The run ends by itself without a client. A client that connects too early lets it go on.
     let look = "python status = gdb.execute('tstatus', to_string=True); print(status); \
                 gdb.execute('detach' if 'running' in status else 'disconnect')";
     let mut said = gdb(&[look]);
     for _ in 0..50 {
-        if !said.contains("Trace is running") {
+        if !said.output.contains("Trace is running") {
             break;
         }
         said = gdb(&[look]);
     }
-    assert_in_order(
-        &said,
-        &["Trace stopped by tracepoint 2", "Collected 20 trace frames"],
-    );
+    said.assert_in_order(&["Trace stopped by tracepoint 2", "Collected 20 trace frames"]);
     let said = gdb(&["tfind 19", "tfind 20", "tfind none", "kill"]);
     // This GDB has given the tracepoint another number.
-    assert_in_order(&said, &["Found trace frame 19, tracepoint 1", "killed"]);
+    said.assert_in_order(&["Found trace frame 19, tracepoint 1", "killed"]);
     assert!(server.wait().unwrap().success());
 }
 
@@ -239,7 +191,7 @@ fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
 fn what_gdb_saves_of_a_run_with_an_error_is_written_again_byte_for_byte() {
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path(), sample("sample.c"));
-    let (said, _) = session(
+    let said = session(
         folder.path(),
         &program,
         "",
@@ -259,7 +211,7 @@ fn what_gdb_saves_of_a_run_with_an_error_is_written_again_byte_for_byte() {
             "kill",
         ],
     );
-    assert_in_order(&said, &["Trace stopped by an error", "tracepoint 3"]);
+    said.assert_in_order(&["Trace stopped by an error", "tracepoint 3"]);
     let path = folder.path().join("error.tf");
     assert_clean(&path);
     let file = TraceFile::open(&path).unwrap();

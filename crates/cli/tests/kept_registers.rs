@@ -2,38 +2,25 @@
 //! more frames, and the saved file opens in GDB and Tracewire.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tracewire_model::FrameNumber;
-use tracewire_test_support::assert_clean;
+use tracewire_test_support::{Cc, Gdb, assert_clean, assert_in_order};
 use tracewire_tracefile::TraceFile;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 fn build(folder: &Path, optimised: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/many.c");
-    let program = folder.join("many");
-    let status = Command::new("cc")
-        .args(["-g", optimised, "-no-pie", "-fno-pie", "-o"])
-        .args([&program, &source])
-        .status()
-        .expect("cc is installed");
-    assert!(status.success());
-    program
+    Cc::new()
+        .options(&[optimised, "-no-pie", "-fno-pie"])
+        .source(source)
+        .build_in(folder)
 }
 
 /// Makes GDB execute commands. Returns its output.
 fn gdb(folder: &Path, commands: &[&str]) -> String {
-    let mut gdb = Command::new("gdb");
-    gdb.current_dir(folder).args(["-nx", "-batch"]);
-    for command in ["set pagination off", "set confirm off", "set sysroot"]
-        .iter()
-        .chain(commands)
-    {
-        gdb.args(["-ex", command]);
-    }
-    let output = gdb.stdin(Stdio::null()).output().expect("gdb is installed");
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    Gdb::new().directory(folder).commands(commands).run().all()
 }
 
 /// A run of so many hits that collect this, and then commands.
@@ -70,17 +57,6 @@ fn run(
     ];
     commands.extend(then);
     gdb(folder, &commands)
-}
-
-#[track_caller]
-fn assert_in_order(said: &str, wanted: &[&str]) {
-    let mut rest = said;
-    for wanted in wanted {
-        match rest.split_once(wanted) {
-            Some((_, after)) => rest = after,
-            None => panic!("`{wanted}` is not where it should be in:\n{said}"),
-        }
-    }
 }
 
 /// The number in a line of `tstatus`.

@@ -78,6 +78,17 @@ impl Cc {
         self
     }
 
+    /// As [`build`](Self::build), with the name of the first source file, without its extension.
+    ///
+    /// # Panics
+    /// As `build`, and when there is no source file or its name is not UTF-8.
+    #[track_caller]
+    pub fn build_in(&self, directory: &Path) -> PathBuf {
+        let source = self.sources.first().and_then(|source| source.file_stem());
+        let name = source.and_then(|name| name.to_str());
+        self.build(directory, name.expect("a source file with a name"))
+    }
+
     /// Builds the program `name` in a directory, which is also the working directory of the compiler.
     ///
     /// # Panics

@@ -100,6 +100,13 @@ impl Gdb {
         self
     }
 
+    /// Sets a variable of its environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
     fn argument(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.command.arg(argument);
         self
@@ -133,20 +140,31 @@ impl Said {
     /// Fails the test unless stdout has all of this, in this order.
     #[track_caller]
     pub fn assert_in_order(&self, wanted: &[&str]) {
-        assert_in_order(&self.output, wanted, &self.errors);
+        if let Some(missing) = not_in_order(&self.output, wanted) {
+            panic!(
+                "`{missing}` is missing, or too early, in:\n{}\nbeside it:\n{}",
+                self.output, self.errors
+            );
+        }
     }
 }
 
-/// Fails the test unless a text has all of this, in this order. `beside` is printed with it.
+/// Fails the test unless a text has all of this, in this order.
 #[track_caller]
-pub fn assert_in_order(text: &str, wanted: &[&str], beside: &str) {
-    let mut rest = text;
-    for wanted in wanted {
-        match rest.split_once(wanted) {
-            Some((_, after)) => rest = after,
-            None => {
-                panic!("`{wanted}` is missing, or too early, in:\n{text}\nbeside it:\n{beside}")
-            }
-        }
+pub fn assert_in_order(text: &str, wanted: &[&str]) {
+    if let Some(missing) = not_in_order(text, wanted) {
+        panic!("`{missing}` is missing, or too early, in:\n{text}");
     }
+}
+
+/// The first of these that a text does not have after those before it.
+fn not_in_order<'w>(text: &str, wanted: &[&'w str]) -> Option<&'w str> {
+    let mut rest = text;
+    for &wanted in wanted {
+        let Some((_, after)) = rest.split_once(wanted) else {
+            return Some(wanted);
+        };
+        rest = after;
+    }
+    None
 }

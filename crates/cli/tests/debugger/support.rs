@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
+use tracewire_test_support::{Cc, Gdb, Said};
 
 pub const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -12,12 +13,6 @@ pub const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 pub struct Program {
     pub folder: TempDir,
     pub path: PathBuf,
-}
-
-/// GDB's output, and the error stream: it includes the program's output, since GDB's pipe is in use.
-pub struct Said {
-    pub output: String,
-    pub errors: String,
 }
 
 /// The source of a program of these tests.
@@ -43,16 +38,11 @@ impl Program {
     }
 
     fn build_with(compiler: &str, folder: TempDir, name: &str, flags: &[&str]) -> Self {
-        let source = source(name);
-        let path = folder.path().join(source.file_stem().unwrap());
-        let status = Command::new(compiler)
-            .args(["-g", "-O0", "-fPIE", "-pie", "-pthread", "-o"])
-            .arg(&path)
-            .arg(&source)
-            .args(flags)
-            .status()
-            .expect("the compiler is installed");
-        assert!(status.success());
+        let path = Cc::of(compiler)
+            .options(&["-g", "-O0", "-fPIE", "-pie", "-pthread"])
+            .options(flags)
+            .source(source(name))
+            .build_in(folder.path());
         Self { folder, path }
     }
 
@@ -98,38 +88,10 @@ impl Program {
 
     pub fn connect(&self, server: &str, commands: &[&str]) -> Said {
         let connect = format!("target remote {server}");
-        let mut gdb = Command::new("gdb");
-        gdb.current_dir(self.folder.path()).args(["-nx", "-batch"]);
-        let first = [
-            "set pagination off",
-            "set confirm off",
-            "set sysroot",
-            // A machine that has much to do answers late.
-            "set remotetimeout 60",
-        ];
-        for command in first.iter().chain([&connect.as_str()]).chain(commands) {
-            gdb.args(["-ex", command]);
-        }
-        let output = gdb.arg(&self.path).output().expect("gdb is installed");
-        Said {
-            output: String::from_utf8_lossy(&output.stdout).into_owned(),
-            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-}
-
-impl Said {
-    #[track_caller]
-    pub fn assert_in_order(&self, wanted: &[&str]) {
-        let mut rest = self.output.as_str();
-        for wanted in wanted {
-            match rest.split_once(wanted) {
-                Some((_, after)) => rest = after,
-                None => panic!(
-                    "`{wanted}` is not where it should be in:\n{}\nand beside it:\n{}",
-                    self.output, self.errors
-                ),
-            }
-        }
+        let gdb = Gdb::new().directory(self.folder.path());
+        gdb.program(&self.path)
+            .command(connect)
+            .commands(commands)
+            .run()
     }
 }

@@ -2,7 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::{Server, TRACEWIRE, assert_in_order, build, gdb};
+use crate::{Server, TRACEWIRE, build, gdb};
+use tracewire_test_support::assert_in_order;
 
 #[test]
 fn a_server_for_many_programs_lives_on_and_says_what_gdbserver_says() {

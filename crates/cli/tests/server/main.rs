@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use tracewire_test_support::{Cc, Gdb};
+
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 /// Builds one of the programs of these tests.
@@ -15,15 +17,10 @@ fn build(folder: &Path, source: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(source);
-    let program = folder.join(source.file_stem().unwrap());
-    let status = Command::new("cc")
-        .args(["-g", "-O0", "-pthread", "-o"])
-        .arg(&program)
-        .arg(&source)
-        .status()
-        .expect("cc is installed");
-    assert!(status.success());
-    program
+    Cc::new()
+        .options(&["-O0", "-pthread"])
+        .source(source)
+        .build_in(folder)
 }
 
 /// A server, and its output.
@@ -83,25 +80,5 @@ impl Drop for Server {
 
 /// Makes GDB execute commands. Returns its output on both streams.
 fn gdb(commands: &[&str]) -> String {
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-nx", "-batch"]);
-    for command in ["set pagination off", "set confirm off", "set sysroot"]
-        .iter()
-        .chain(commands)
-    {
-        gdb.args(["-ex", command]);
-    }
-    let output = gdb.stdin(Stdio::null()).output().expect("gdb is installed");
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-#[track_caller]
-fn assert_in_order(said: &str, wanted: &[&str]) {
-    let mut rest = said;
-    for wanted in wanted {
-        match rest.split_once(wanted) {
-            Some((_, after)) => rest = after,
-            None => panic!("`{wanted}` is not where it should be in:\n{said}"),
-        }
-    }
+    Gdb::new().commands(commands).run().all()
 }

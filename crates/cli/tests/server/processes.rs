@@ -1,6 +1,7 @@
 //! Children, which GDB follows or detaches from, as configured.
 
-use crate::{TRACEWIRE, assert_in_order, build, gdb};
+use crate::{TRACEWIRE, build, gdb};
+use tracewire_test_support::assert_in_order;
 
 #[test]
 fn children_are_followed_kept_or_let_go() {
