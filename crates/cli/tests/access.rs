@@ -16,7 +16,7 @@ mod browser;
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod wire;
 
-use tracewire_test_support::sample;
+use tracewire_test_support::{Gdb, sample};
 use wire::{Client, Server, address, build, runs};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -94,13 +94,7 @@ fn answer(at: &str, request: &[u8]) -> Vec<u8> {
 }
 
 fn gdb(commands: &[String]) -> String {
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-nx", "-batch", "-ex", "set sysroot"]);
-    for command in commands {
-        gdb.args(["-ex", command]);
-    }
-    let output = gdb.output().expect("gdb is installed");
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    Gdb::new().commands(commands).run().all()
 }
 
 /// A stub for the proxy, with a program that is stopped.

@@ -7,21 +7,15 @@ use std::process::Command;
 
 use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
-use tracewire_test_support::assert_clean;
+use tracewire_test_support::{Cc, assert_clean};
 use tracewire_tracefile::TraceFile;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 fn build(folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/circular/rings.c");
-    let program = folder.join("rings");
-    let status = Command::new("cc")
-        .args(["-g", "-O1", "-pthread", "-o"])
-        .args([&program, &source])
-        .status()
-        .expect("cc is installed");
-    assert!(status.success());
-    program
+    let cc = Cc::new().options(&["-O1", "-pthread"]);
+    cc.source(source).build_in(folder)
 }
 
 /// A folder on a file system in memory, if there is one with room for the largest buffer and its successors.

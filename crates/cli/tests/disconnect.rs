@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 mod wire;
 
 use fastrand::Rng;
-use tracewire_test_support::setting;
+use tracewire_test_support::{Gdb, setting};
 use wire::{Server, address, build, counter, runs};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -165,16 +165,12 @@ impl Fixture {
 
     /// The next GDB finds the run.
     fn reconnect(&self, round: Round, server: &Server) {
-        let output = Command::new("gdb")
-            .args(["-nx", "-batch", "-ex", "set sysroot", "-ex"])
-            .arg(format!("target remote :{}", server.port))
-            .args([
-                "-ex", "tstatus", "-ex", "tstop", "-ex", "tfind 0", "-ex", "kill",
-            ])
-            .arg(&self.program)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let gdb = Gdb::new().program(&self.program);
+        let gdb = gdb.command(format!("target remote :{}", server.port));
+        let said = gdb
+            .commands(["tstatus", "tstop", "tfind 0", "kill"])
+            .run()
+            .output;
         let wanted: &[&str] = match round.goes_on {
             Some(true) => &["Trace is running on the target.", "Found trace frame 0"],
             Some(false) => &[

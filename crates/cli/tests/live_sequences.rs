@@ -12,6 +12,7 @@ mod sequences;
 mod wire;
 
 use sequences::{Choices, Places};
+use tracewire_test_support::Gdb;
 use wire::{Client, Server, address, build, memory, runs};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -45,12 +46,9 @@ impl Drop for Program {
 
 /// Starts of the instructions of the function that the process calls again and again.
 fn instructions(program: &Path) -> Vec<u64> {
-    let output = Command::new("gdb")
-        .args(["-nx", "-batch", "-ex", "disassemble step"])
-        .arg(program)
-        .output()
-        .expect("gdb is installed");
-    String::from_utf8_lossy(&output.stdout)
+    let gdb = Gdb::new().program(program).command("disassemble step");
+    gdb.run()
+        .output
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("0x"))
         .map(|line| {

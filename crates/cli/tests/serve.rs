@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tracewire_test_support::sample;
+use tracewire_test_support::{Gdb, sample};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -17,34 +17,16 @@ fn gdb_looks_at_a_trace_through_a_pipe() {
         sample("sample").display(),
         log.display()
     );
-    let output = Command::new("gdb")
-        .args([
-            "-nx",
-            "-batch",
-            "-ex",
-            "set debug remote 1",
-            "-ex",
-            "set sysroot",
-            "-ex",
-        ])
-        .arg(&serve)
-        .args([
-            "-ex",
-            "tfind pc 0x555555555183",
-            "-ex",
-            "print j->name",
-            "-ex",
-            "detach",
-        ])
-        .output()
-        .expect("gdb is installed");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let gdb = Gdb::new().commands(["set debug remote 1", &serve]);
+    let gdb = gdb.commands(["tfind pc 0x555555555183", "print j->name", "detach"]);
+    let gdb = gdb.run();
+    let said = gdb.output;
     assert!(said.contains("Found trace frame 6"), "{said}");
     assert!(said.contains("\"beta\""), "{said}");
 
     // Both logs have the same session.
     let of_gdb = folder.path().join("of-gdb");
-    std::fs::write(&of_gdb, &output.stderr).unwrap();
+    std::fs::write(&of_gdb, gdb.errors).unwrap();
     let meanings = |path: &Path| {
         let output = Command::new(TRACEWIRE)
             .arg("packets")
@@ -166,25 +148,16 @@ fn gdb_waits_while_a_trace_is_indexed() {
         Slow::make(at("listened")),
     );
     let gdb = |target: &str| {
-        let commands = ["print/x $pc", "monitor when"];
-        let mut gdb = Command::new("gdb-multiarch");
-        gdb.args([
-            "-nx",
-            "-batch",
-            "-ex",
+        let gdb = Gdb::multiarch().commands([
+            // What GDB has unless a test gives it more.
+            "set remotetimeout 2",
             "set architecture mips",
-            "-ex",
             "set endian big",
-            "-ex",
-        ])
-        .arg(format!("target remote {target}"));
-        for command in commands {
-            gdb.args(["-ex", command]);
-        }
-        gdb.stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+            &format!("target remote {target}"),
+            "print/x $pc",
+            "monitor when",
+        ]);
+        std::thread::spawn(|| gdb.run().all())
     };
     let _server = Server(
         Command::new(TRACEWIRE)
@@ -227,9 +200,7 @@ fn gdb_waits_while_a_trace_is_indexed() {
         "{answer}"
     );
     for gdb in [through_pipe, with_socket] {
-        let output = gdb.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned()
-            + &String::from_utf8_lossy(&output.stderr);
+        let said = gdb.join().unwrap();
         assert!(said.contains("$1 = 0x80000004"), "{said}");
         assert!(!said.contains("unexpectedly"), "{said}");
     }

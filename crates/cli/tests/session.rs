@@ -2,32 +2,24 @@
 //! line by line, except where ours is better, and the frames are the same.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tracewire_model::VariableNumber;
-use tracewire_test_support::{assert_clean, sample};
+use tracewire_test_support::{Gdb, Said, assert_clean, sample};
 use tracewire_tracefile::{Block, TraceFile};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 /// Runs the session in a directory, with a server that has gdbserver's command line, and further commands after those of the
-/// script. Returns GDB's output, and the error stream.
-fn session(folder: &Path, server: &str, more: &str) -> (String, String) {
+/// script.
+fn session(folder: &Path, server: &str, more: &str) -> Said {
     std::fs::copy(sample("sample"), folder.join("sample")).unwrap();
     let script = std::fs::read_to_string(sample("session.gdb"))
         .unwrap()
         .replace("set debug remote 1\n", "")
         .replace("gdbserver --once -", &format!("{server} --once -"));
     std::fs::write(folder.join("script.gdb"), script + more).unwrap();
-    let output = Command::new("gdb")
-        .current_dir(folder)
-        .args(["-nx", "-batch", "-x", "script.gdb", "sample"])
-        .output()
-        .expect("gdb is installed");
-    (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    )
+    let gdb = Gdb::new().directory(folder).script(Path::new("script.gdb"));
+    gdb.program(Path::new("sample")).run()
 }
 
 /// The lines of a transcript, without the parts that differ between runs or servers.
@@ -131,12 +123,13 @@ fn outline(file: &TraceFile) -> Vec<String> {
 fn gdb_says_what_it_says_with_gdbserver_and_the_frames_are_the_same() {
     let theirs = tempfile::tempdir().unwrap();
     let ours = tempfile::tempdir().unwrap();
-    let (they_said, _) = session(theirs.path(), "gdbserver", "");
-    let (we_said, errors) = session(
+    let they_said = session(theirs.path(), "gdbserver", "").output;
+    let said = session(
         ours.path(),
         &format!("{TRACEWIRE} gdbserver --files ."),
         "\ntsave -r saved.tf\ntfind 0\nprint j->name\ntfind none\ntsave -r ../outside.tf\n",
     );
+    let (we_said, errors) = (said.output, said.errors);
     let (their_lines, our_lines) = (lines(&they_said), lines(&we_said));
     assert!(our_lines.len() > their_lines.len() && their_lines.len() > 100);
     for (theirs, ours) in their_lines.iter().zip(&our_lines) {

@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tracewire_test_support::Gdb;
+
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 const BASE: [&str; 5] = [
@@ -100,19 +102,10 @@ fn results(folder: &Path, known: &str, line: &str) -> [String; 3] {
         cell(&written.join("\n"))
     };
 
-    let output = Command::new("gdb")
-        .current_dir(folder)
-        .args([
-            "-nx",
-            "-batch",
-            "-ex",
-            "set width 0",
-            "-ex",
-            "target tfile one.tf",
-        ])
-        .output()
-        .expect("gdb is installed");
-    let gdb: Vec<String> = String::from_utf8_lossy(&output.stderr)
+    let gdb = Gdb::new().directory(folder).command("target tfile one.tf");
+    let gdb: Vec<String> = gdb
+        .run()
+        .errors
         .lines()
         // Where in GDB it is depends on where that was built.
         .map(|line| match line.split_once("internal-error") {

@@ -3,13 +3,13 @@
 mod files;
 
 use std::fs;
-use std::process::Command;
 
 use tracewire_convert::part::{self, SplitBy};
 use tracewire_convert::{ConvertError, merge};
 use tracewire_model::{
     Action, Address, ByteOrder, FrameNumber, TracepointNumber, TracepointUsage, VariableNumber,
 };
+use tracewire_test_support::Gdb;
 use tracewire_tracefile::{Checksum, Description, FrameEncoder, TraceFile};
 
 fn cut(file: &TraceFile, frames: impl Iterator<Item = FrameNumber> + Clone) -> TraceFile {
@@ -29,13 +29,10 @@ fn gdb(file: &TraceFile, commands: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file.tf");
     fs::write(&path, file.as_bytes()).expect("written");
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-nx", "-batch", "-ex"])
-        .arg(format!("target tfile {}", path.display()));
-    for command in commands {
-        gdb.args(["-ex", command]);
-    }
-    files::run(&mut gdb)
+    let gdb = Gdb::new().command(format!("target tfile {}", path.display()));
+    let said = gdb.commands(commands).run();
+    assert!(said.success, "{said:?}");
+    said.all()
 }
 
 fn data(file: &TraceFile) -> Vec<(i32, Vec<u8>)> {

@@ -1,10 +1,10 @@
 //! Symbols of machines whose symbol tables say more than names: bit 0 of Thumb's addresses, mapping symbols, labels.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tracewire_debuginfo::{Function, Symbols};
 use tracewire_model::Address;
+use tracewire_test_support::{Cc, Gdb};
 
 /// Clang's target, and options.
 const BUILDS: [(&str, &[&str]); 10] = [
@@ -27,30 +27,18 @@ const FUNCTIONS: [&str; 7] = [
 fn build(target: &str, options: &[&str], debug: &str, directory: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/bare.c");
     let name = format!("{target}{}{debug}", options.concat());
-    let program = directory.join(name);
-    let output = Command::new("clang")
-        .arg(format!("--target={target}"))
-        .args(["-O1", "-ffreestanding", "-nostdlib", "-static"])
-        .args(["-fuse-ld=lld", "-Wl,--entry=_start", debug])
-        .args(options)
-        .arg("-o")
-        .args([&program, &source])
-        .output()
-        .expect("clang is installed");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{target} {options:?}: {errors}");
-    program
+    Cc::of("clang")
+        .option(format!("--target={target}"))
+        .options(&["-O1", "-ffreestanding", "-nostdlib", "-static"])
+        .options(&["-fuse-ld=lld", "-Wl,--entry=_start", debug])
+        .options(options)
+        .source(source)
+        .build(directory, &name)
 }
 
 fn gdb(program: &Path, commands: impl Iterator<Item = String>) -> Vec<String> {
-    let mut gdb = Command::new("gdb-multiarch");
-    gdb.args(["-nx", "-batch"]).arg(program);
-    for command in commands {
-        gdb.args(["-ex", &command]);
-    }
-    let output = gdb.output().expect("gdb-multiarch is installed");
-    let said = String::from_utf8(output.stdout).unwrap();
-    said.lines().map(str::to_owned).collect()
+    let said = Gdb::multiarch().program(program).commands(commands).run();
+    said.output.lines().map(str::to_owned).collect()
 }
 
 fn address_in(text: &str) -> Option<u64> {

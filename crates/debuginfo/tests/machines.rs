@@ -1,9 +1,9 @@
 //! Programs of other machines: locations and registers as GDB has them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tracewire_debuginfo::Symbols;
+use tracewire_test_support::Gdb;
 
 const MACHINES: [&str; 7] = [
     "mips", "mipsel", "arm", "aarch64", "riscv32", "riscv64", "ppc",
@@ -34,19 +34,6 @@ const FUNCTIONS: [&str; 12] = [
     "random_number",
 ];
 
-fn gdb(program: &Path, commands: &[String]) -> String {
-    let mut gdb = Command::new("gdb-multiarch");
-    gdb.args(["-nx", "-batch"]);
-    for command in commands {
-        gdb.args(["-ex", command]);
-    }
-    let output = gdb
-        .arg(program)
-        .output()
-        .expect("gdb-multiarch is installed");
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
 #[test]
 fn functions_and_lines_are_where_gdb_has_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -69,7 +56,8 @@ fn functions_and_lines_are_where_gdb_has_them() {
             .map(|place| format!("break {place}"))
             .collect();
         commands.push("info breakpoints".to_owned());
-        let said = gdb(&path, &commands);
+        let said = Gdb::multiarch().program(&path).commands(&commands);
+        let said = said.run().all();
         let mut places = said
             .lines()
             .filter(|line| line.contains("breakpoint     keep y"))

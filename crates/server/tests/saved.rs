@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::Command;
 
 use proptest::prelude::*;
 use tracewire_arch::Architecture;
@@ -14,6 +13,7 @@ use tracewire_server::saved::{SavedSession, SavedTrace};
 use tracewire_server::{
     Answer, Clients, Listener, PACKET_SIZE, Responder, SessionLog, serve_saved,
 };
+use tracewire_test_support::Gdb;
 use tracewire_tracefile::{Description, DescriptionParts, Module, TraceFile, TraceFileWriter};
 
 /// Only the first client.
@@ -44,14 +44,9 @@ fn gdb(trace: &SavedTrace, address: &ConnectionAddress, commands: &str) -> Strin
     .unwrap();
     std::thread::scope(|scope| {
         let server = scope.spawn(|| serve_saved(&listener, trace, &SessionLog::none(), FIRST));
-        let output = Command::new("gdb")
-            .args(["-nx", "-batch", "-x"])
-            .arg(script.path())
-            .output()
-            .expect("gdb is installed");
+        let said = Gdb::new().script(script.path()).run();
         server.join().unwrap().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-            + &String::from_utf8_lossy(&output.stderr)
+        said.all()
     })
 }
 

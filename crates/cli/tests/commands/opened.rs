@@ -1,9 +1,10 @@
 //! GDB opens a file by the commands that `show --gdb` prints, and shows what was collected.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use crate::support::Built;
-use tracewire_test_support::sample;
+use tracewire_test_support::{Gdb, sample};
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -28,20 +29,9 @@ fn in_gdb(built: &Built, arguments: &[&str], commands: &[&str]) -> String {
     let show = [&["show", "--gdb", "out.tf"], arguments].concat();
     let shown = built.run(&show).code(0).stdout;
     std::fs::write(built.path("open.gdb"), &shown).expect("written");
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-nx", "-q", "-batch", "-x", "open.gdb"]);
-    for command in commands {
-        gdb.args(["-ex", command]);
-    }
-    let output = gdb
-        .current_dir(built.folder.path())
-        .env("DEBUGINFOD_URLS", "")
-        .stdin(Stdio::null())
-        .output()
-        .expect("gdb runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    format!("{shown}{said}{complaints}")
+    let gdb = Gdb::new().directory(built.folder.path());
+    let said = gdb.script(Path::new("open.gdb")).commands(commands).run();
+    shown + &said.all()
 }
 
 /// Where an instruction is shorter than a jump GDB would refuse a fast tracepoint, and all that follow it.

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use tracewire_test_support::Gdb;
+
 use crate::support::{Built, ran, tracewire, value};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/secrets.cpp");
@@ -394,13 +396,12 @@ fn patterns_are_chosen() {
     record(&[]).code(0);
     let script = built.run(&["show", "out.tf", "--gdb"]).code(0);
     std::fs::write(built.path("run.gdb"), script.stdout).expect("written");
-    let gdb = Command::new("gdb")
-        .current_dir(built.folder.path())
-        .args(["-batch", "-nx", "-x", "run.gdb", "-ex", "tfind 0"])
-        .args(["-ex", "print id", "-ex", "print token"])
-        .output()
-        .expect("gdb runs");
-    let said = String::from_utf8_lossy(&gdb.stdout).into_owned();
+    let gdb = Gdb::new().directory(built.folder.path());
+    let gdb = gdb.script(&built.path("run.gdb"));
+    let said = gdb
+        .commands(["tfind 0", "print id", "print token"])
+        .run()
+        .output;
     assert!(said.contains("$1 = 100"), "{said}");
     assert!(!has_secret(said.as_bytes()));
 }

@@ -1,11 +1,9 @@
 //! Registers by their types: the output of `show --json` is GDB's.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use crate::support::Built;
-use tracewire_test_support::sample;
+use tracewire_test_support::{Gdb, sample};
 
 #[test]
 fn registers_are_printed_as_gdb_prints_them() {
@@ -26,21 +24,14 @@ fn registers_are_printed_as_gdb_prints_them() {
     for expected in ["eflags", "mxcsr", "st0", "xmm1"] {
         assert!(values.contains_key(expected), "{expected} in {values:?}");
     }
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-nx", "-batch", "-ex", "set width 0", "-ex"])
-        .arg(format!("target tfile {}", file.display()))
-        .args(["-ex", "tfind 5"]);
-    for name in values.keys() {
-        gdb.args([
-            "-ex",
-            &format!("echo {name}:"),
-            "-ex",
-            &format!("output ${name}"),
-        ]);
-        gdb.args(["-ex", "echo \\n"]);
-    }
-    let output = gdb.env("DEBUGINFOD_URLS", "").output().expect("gdb runs");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let gdb = Gdb::new().command(format!("target tfile {}", file.display()));
+    let gdb = gdb
+        .command("tfind 5")
+        .commands(values.keys().flat_map(|name| {
+            let [name, value] = [format!("echo {name}:"), format!("output ${name}")];
+            [name, value, "echo \\n".to_owned()]
+        }));
+    let said = gdb.run().output;
     for (name, value) in values {
         let line = format!("{name}:{}", value.as_str().expect("a text"));
         assert!(

@@ -1,9 +1,9 @@
 //! `seal`: a checksum for a file of GDB's.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use tracewire_model::FrameNumber;
+use tracewire_test_support::Gdb;
 use tracewire_tracefile::TraceFile;
 
 use crate::support::Built;
@@ -20,17 +20,10 @@ fn sample() -> Built {
 
 /// GDB's output for the last frame, and for the one after that.
 fn in_gdb(folder: &Built, name: &str) -> String {
-    let output = Command::new("gdb")
-        .args(["-nx", "-q", "-batch", "-ex", "set confirm off"])
-        .args(["-ex", &format!("target tfile {name}")])
-        .args(["-ex", "tfind 23", "-ex", "info registers", "-ex", "tdump"])
-        .args(["-ex", "tstatus", "-ex", "tfind"])
-        .current_dir(folder.path("."))
-        .env("DEBUGINFOD_URLS", "")
-        .stdin(Stdio::null())
-        .output()
-        .expect("gdb runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let gdb = Gdb::new().directory(&folder.path("."));
+    let gdb = gdb.command(format!("target tfile {name}"));
+    let gdb = gdb.commands(["tfind 23", "info registers", "tdump", "tstatus", "tfind"]);
+    let text = gdb.run().output;
     assert!(text.contains("Found trace frame 23"), "{text}");
     text.replace(name, "the file")
 }

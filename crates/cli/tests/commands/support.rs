@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use tracewire_test_support::{assert_clean, samples};
+use tracewire_test_support::{Cc, assert_clean, samples};
 
 /// The result of a command.
 pub struct Ran {
@@ -111,20 +111,8 @@ impl Built {
 
     /// Compiles another source text beside the program.
     pub fn compile(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
-        let text = self.folder.path().join(format!("{name}.c"));
-        std::fs::write(&text, source).expect("written");
-        let output = self.folder.path().join(name);
-        let built = Command::new("cc")
-            .current_dir(self.folder.path())
-            .arg("-g")
-            .arg("-o")
-            .arg(&output)
-            .arg(&text)
-            .args(options)
-            .status()
-            .expect("cc runs");
-        assert!(built.success());
-        output
+        let cc = Cc::new().text(source).options(options);
+        cc.build(self.folder.path(), name)
     }
 
     /// A folder with no program in it.

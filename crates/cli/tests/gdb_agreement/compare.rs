@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::recorded::{Recorded, run, tests};
+use crate::recorded::{Recorded, tests};
+use tracewire_test_support::Gdb;
 
 /// Registers that are compared in every frame.
 const REGISTERS: &[&str] = &[
@@ -54,10 +54,9 @@ fn gdb(recorded: &Recorded) -> Value {
     });
     let job_file = folder.join("job.json");
     fs::write(&job_file, job.to_string()).expect("the job is written");
-    run(Command::new("gdb")
-        .args(["-nx", "-batch", "-x"])
-        .arg(tests().join("gdb_agreement/inspect.py"))
-        .env("INSPECT_JOB", job_file));
+    let gdb = Gdb::new().env("INSPECT_JOB", job_file);
+    let said = gdb.script(&tests().join("gdb_agreement/inspect.py")).run();
+    assert!(said.success, "{said:?}");
     let text = fs::read_to_string(folder.join("seen.json")).expect("GDB told what it saw");
     serde_json::from_str(&text).expect("JSON")
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use tracewire_test_support::Cc;
+
 /// A thread's line in the file of counts, in bytes.
 pub const LINE: usize = 64;
 
@@ -23,15 +25,8 @@ pub fn build(folder: &Path) -> PathBuf {
 
 /// Builds a program of this name.
 pub fn build_source(folder: &Path, name: &str, source: &str) -> PathBuf {
-    let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
-    std::fs::write(&file, source).unwrap();
-    let built = Command::new("cc")
-        .args(["-g", "-O1", "-pthread", "-o"])
-        .args([&program, &file])
-        .status()
-        .expect("cc runs");
-    assert!(built.success());
-    program
+    let cc = Cc::new().options(&["-O1", "-pthread"]);
+    cc.text(source).build(folder, name)
 }
 
 /// Starts a program that counts in a file, a line for each of its threads and one before them. Its threads run.

@@ -1,10 +1,9 @@
 //! A condition, or an item of a list, that fits only one of several functions of a name: used where it fits, and reported where
 //! not.
 
-use std::process::Command;
-
 use crate::programs::{build, hits, record};
 use crate::support::{ran, tracewire};
+use tracewire_test_support::Gdb;
 
 const ONE: &str = r#"
 static volatile int sink;
@@ -70,20 +69,9 @@ fn a_condition_is_used_where_it_fits() {
     assert_eq!(hits(directory.path()), [4], "{}", ran.stderr);
     assert_eq!(values(directory.path()), ["6", "7", "8", "9"]);
     // GDB has the same rule for the locations of a breakpoint.
-    let gdb = Command::new("gdb")
-        .args([
-            "-batch",
-            "-nx",
-            "-ex",
-            "break find if depth > 10",
-            "-ex",
-            "info breakpoints",
-        ])
-        .arg(&program)
-        .output()
-        .expect("gdb runs");
-    let said =
-        String::from_utf8_lossy(&gdb.stdout).into_owned() + &String::from_utf8_lossy(&gdb.stderr);
+    let gdb = Gdb::new().program(&program);
+    let gdb = gdb.commands(["break find if depth > 10", "info breakpoints"]);
+    let said = gdb.run().all();
     assert!(
         said.contains("failed to validate condition at location 2, disabling"),
         "{said}"

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::programs::{build, hits};
 use crate::support::{Ran, ran, tracewire};
-use tracewire_test_support::assert_clean;
+use tracewire_test_support::{Gdb, assert_clean};
 
 /// The calls of each function, each with the arguments that it prints: the lines `@FUNCTION ARGUMENT=VALUE…`.
 fn calls(output: &str) -> BTreeMap<String, Vec<BTreeMap<String, String>>> {
@@ -149,17 +149,11 @@ fn gdb_prints(directory: &Path, what: &str) {
         text += &format!("tfind {frame}\ntdump\n");
     }
     std::fs::write(directory.join("open.gdb"), text).expect("the script is written");
-    let output = Command::new("gdb")
-        .current_dir(directory)
-        .args(["-batch", "-nx", "-ex", "set debuginfod enabled off"])
-        .args(["-x", "open.gdb"])
-        .output()
-        .expect("gdb runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let gdb = Gdb::new().directory(directory);
+    let said = gdb.script(Path::new("open.gdb")).run();
     for frame in 0..PRINTED {
         let dumped = format!(", trace frame {frame}:");
-        assert!(said.contains(&dumped), "{what}: {dumped}: {said}\n{errors}");
+        assert!(said.output.contains(&dumped), "{what}: {dumped}: {said:?}");
     }
 }
 

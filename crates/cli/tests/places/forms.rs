@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::programs::{build, record};
 use crate::support::{Ran, ran, tracewire};
+use tracewire_test_support::Gdb;
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -51,14 +52,9 @@ fn recorded(program: &Path) -> Ran {
 }
 
 pub fn gdb_values(program: &Path) -> Vec<String> {
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-batch", "-nx", "-ex", "set debuginfod enabled off"]);
-    gdb.args(["-ex", "break work", "-ex", "run"]);
-    for expression in EXPRESSIONS {
-        gdb.args(["-ex", &format!("print {expression}")]);
-    }
-    let output = gdb.arg(program).output().expect("gdb runs");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let gdb = Gdb::new().program(program).commands(["break work", "run"]);
+    let prints = EXPRESSIONS.map(|expression| format!("print {expression}"));
+    let said = gdb.commands(prints).run().output;
     let values = said.lines().filter(|line| line.starts_with('$'));
     let values = values.filter_map(|line| Some(line.split_once(" = ")?.1.to_owned()));
     values.collect()

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::support::{Ran, ran, tracewire};
-use tracewire_test_support::assert_clean;
+use tracewire_test_support::{Cc, assert_clean};
 
 /// A program of `crates/debuginfo/tests/programs`.
 pub fn source(name: &str) -> PathBuf {
@@ -17,19 +17,9 @@ pub fn source(name: &str) -> PathBuf {
 /// Compiles sources into a program in a directory. The tests need all these compilers: one that is missing fails them.
 #[track_caller]
 pub fn build(directory: &Path, compiler: &str, options: &[&str], sources: &[&Path]) -> PathBuf {
-    let program = directory.join("program");
-    let built = Command::new(compiler)
-        .current_dir(directory)
-        .args(options.iter().filter(|option| !option.starts_with("-l")))
-        .arg("-o")
-        .arg(&program)
-        .args(sources)
-        .args(options.iter().filter(|option| option.starts_with("-l")))
-        .output()
-        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{compiler} {options:?}: {said}");
-    program
+    let cc = Cc::of(compiler).options(options);
+    let cc = sources.iter().fold(cc, |cc, source| cc.source(source));
+    cc.build(directory, "program")
 }
 
 /// The lines `NAME COUNT` of a program's output.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::programs::{build, record, source};
 use crate::support::{ran, tracewire};
+use tracewire_test_support::Gdb;
 
 /// GDB's arguments at the first stop at a function: its name, then names and values.
 const ARGUMENTS: &str = r#"
@@ -54,21 +55,10 @@ fn gdb_arguments(program: &Path, functions: &[&str]) -> BTreeMap<String, (String
     let directory = program.parent().unwrap();
     std::fs::write(directory.join("functions"), functions.join("\n")).unwrap();
     std::fs::write(directory.join("arguments.py"), ARGUMENTS).unwrap();
-    let output = Command::new("gdb")
-        .current_dir(directory)
-        .args([
-            "-batch",
-            "-nx",
-            "-ex",
-            "set debuginfod enabled off",
-            "-x",
-            "arguments.py",
-        ])
-        .arg(program)
-        .output()
-        .expect("gdb runs");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let gdb = Gdb::new().directory(directory).program(program);
+    let said = gdb.script(Path::new("arguments.py")).run();
     let found: BTreeMap<_, _> = said
+        .output
         .lines()
         .filter_map(|line| {
             let (function, name, arguments): (String, String, Arguments) =
@@ -76,8 +66,7 @@ fn gdb_arguments(program: &Path, functions: &[&str]) -> BTreeMap<String, (String
             Some((function, (name, arguments)))
         })
         .collect();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(found.len() * 10 >= functions.len() * 9, "{said}\n{errors}");
+    assert!(found.len() * 10 >= functions.len() * 9, "{said:?}");
     found
 }
 
@@ -97,23 +86,11 @@ fn gdb_opens(directory: &Path, tracepoints: usize) {
         .output()
         .unwrap();
     std::fs::write(directory.join("open.gdb"), script.stdout).unwrap();
-    let output = Command::new("gdb")
-        .current_dir(directory)
-        .args([
-            "-batch",
-            "-nx",
-            "-ex",
-            "set debuginfod enabled off",
-            "-x",
-            "open.gdb",
-        ])
-        .output()
-        .expect("gdb runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let gdb = Gdb::new().directory(directory);
+    let said = gdb.script(Path::new("open.gdb")).run();
     for number in 1..=tracepoints {
         let known = format!("target's tracepoint {number} at");
-        assert!(said.contains(&known), "{known}: {said}\n{errors}");
+        assert!(said.output.contains(&known), "{known}: {said:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 use tracewire_test_support::{
-    assert_clean, assert_clean_but, is_unreadable, is_written_in_between,
+    Gdb, assert_clean, assert_clean_but, is_unreadable, is_written_in_between,
 };
 
 const CPP: &str = include_str!("values.cpp");
@@ -87,15 +87,10 @@ fn record(directory: &Path, program: &Path, arguments: &[&str]) -> (Vec<String>,
 
 /// Whether GDB has no value of `value` either, where it stops in a function.
 fn is_optimized_out_in_gdb(program: &Path, function: &str) -> bool {
-    let ran = Command::new("gdb")
-        .args(["-nx", "-q", "-batch", "-ex"])
-        .arg(format!("break {function}"))
-        .args(["-ex", "run", "-ex", "print value"])
-        .arg(program)
-        .stdin(Stdio::null())
-        .output()
-        .expect("gdb runs");
-    let said = String::from_utf8_lossy(&ran.stdout);
+    let gdb = Gdb::new()
+        .program(program)
+        .command(format!("break {function}"));
+    let said = gdb.commands(["run", "print value"]).run().output;
     said.lines().last() == Some("$1 = <optimized out>")
 }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use tracewire_test_support::Cc;
+
 /// How long an answer may take before the server counts as hung: many times what it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -15,15 +17,10 @@ pub fn build(folder: &Path, source: impl AsRef<Path>) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(source);
-    let program = folder.join(source.file_stem().unwrap());
-    let status = Command::new("cc")
-        .args(["-g", "-O0", "-no-pie", "-fno-pie", "-pthread", "-o"])
-        .arg(&program)
-        .arg(&source)
-        .status()
-        .expect("cc is installed");
-    assert!(status.success());
-    program
+    Cc::new()
+        .options(&["-O0", "-no-pie", "-fno-pie", "-pthread"])
+        .source(source)
+        .build_in(folder)
 }
 
 /// The address of a symbol.
