@@ -1,4 +1,4 @@
-//! What the program has mapped and shares with this process: the journals with their rings, and the file of the frames.
+//! The memory that the program has mapped and shares with this process: journals with their rings, and the rings of call events.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ impl SharedMappings {
         self.places.push((address, size));
     }
 
-    /// Forgets one, which is unmapped.
+    /// Forgets one. It is unmapped, or has another owner: the jump at the dynamic linker's hook keeps its own.
     pub fn forget(&mut self, address: u64, size: u64) {
         self.places.retain(|place| *place != (address, size));
     }
@@ -50,7 +50,7 @@ impl SharedMappings {
         Some(address..address + size)
     }
 
-    /// Forgets and returns all.
+    /// Forgets all, and returns where they are in the program, which is to unmap them.
     pub fn take_all(&mut self) -> Vec<Range<u64>> {
         let Self {
             places,
