@@ -28,7 +28,7 @@ use nix::fcntl::posix_fallocate;
 use crate::checksum::Checksum;
 use crate::description::{Description, HEADER};
 use crate::follow::GROWING;
-use crate::unnamed::{name_beside, unnamed, unnamed_beside};
+use crate::unnamed::{begin_beside, name_beside, unnamed, unnamed_beside};
 use crate::write::{END_MARKER, TraceFileWriter, WriteError, check_frame, is_full, put_in_place};
 use tracewire_fail_point::fail_point;
 
@@ -146,11 +146,10 @@ impl Spool {
     /// # Errors
     /// When no file can be made in the folder, or the disk is full.
     pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
-        let path = path.as_ref();
-        let (file, name) = unnamed_beside(path, GROWING)?;
-        // Where a file system has no locks, the recording is a good one, and only those who follow it cannot.
-        let _ = file.try_lock();
-        Self::begin_beside(path, file, name, description)
+        Self::begin_beside(path.as_ref(), description, |file| {
+            // Where a file system has no locks, the recording is a good one, and only those who follow it cannot.
+            let _ = file.try_lock();
+        })
     }
 
     /// As [`Self::create`], of a file whose place another one will take. It cannot be followed.
@@ -158,8 +157,7 @@ impl Spool {
         path: &Path,
         description: &Description,
     ) -> Result<Self, WriteError> {
-        let (file, name) = unnamed_beside(path, GROWING)?;
-        let mut spool = Self::begin_beside(path, file, name, description)?;
+        let mut spool = Self::begin_beside(path, description, |_| {})?;
         spool.sum = None;
         Ok(spool)
     }
@@ -167,19 +165,15 @@ impl Spool {
     /// The file gets its name when its description is written: from then on it is a good trace file.
     fn begin_beside(
         path: &Path,
-        file: File,
-        name: Option<PathBuf>,
         description: &Description,
+        lock: impl FnOnce(&File),
     ) -> Result<Self, WriteError> {
-        let temporary = name.as_deref().unwrap_or(path).to_owned();
-        let spool = Self::begin(file, temporary, path.to_owned(), description);
-        if let (Err(_), Some(name)) = (&spool, &name) {
-            let _ = fs::remove_file(name);
-        }
-        let mut spool = spool?;
-        if name.is_none() {
-            spool.temporary = name_beside(&spool.file, path, GROWING)?;
-        }
+        let begin = |file| {
+            lock(&file);
+            Self::begin(file, path.to_owned(), path.to_owned(), description)
+        };
+        let (name, mut spool) = begin_beside(path, GROWING, begin, |spool| &spool.file)?;
+        spool.temporary = name;
         fail_point!("spool/named");
         Ok(spool)
     }

@@ -1,6 +1,6 @@
 //! Files that have no name until they can be read: a process that is killed before leaves nothing behind.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -35,6 +35,28 @@ pub(crate) fn unnamed_beside(
         Ok(file) => Ok((file, None)),
         Err(_) => create_beside(path, suffix).map(|(name, file)| (file, Some(name))),
     }
+}
+
+/// Begins a file that gets its name, that of `path` with `suffix`, when `begin` has written what makes it readable. Gives the name and
+/// what `begin` made of the file. Where that fails there is no file.
+pub(crate) fn begin_beside<T>(
+    path: &Path,
+    suffix: &str,
+    begin: impl FnOnce(File) -> Result<T, WriteError>,
+    file_of: impl FnOnce(&T) -> &File,
+) -> Result<(PathBuf, T), WriteError> {
+    let (file, name) = unnamed_beside(path, suffix)?;
+    let begun = begin(file).and_then(|begun| {
+        let name = match &name {
+            Some(name) => name.clone(),
+            None => name_beside(file_of(&begun), path, suffix)?,
+        };
+        Ok((name, begun))
+    });
+    if let (Err(_), Some(name)) = (&begun, name) {
+        let _ = fs::remove_file(name);
+    }
+    begun
 }
 
 /// Gives an unnamed file the first free name in the folder of `path`: that of `path` with `suffix`.

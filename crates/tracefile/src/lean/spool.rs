@@ -13,7 +13,7 @@ use super::{BLOCK_HEADER, BlockKind, LEAN_HEADER, MAGIC};
 use crate::description::Description;
 use crate::follow::GROWING;
 use crate::register_set::RegisterSets;
-use crate::unnamed::{name_beside, unnamed_beside};
+use crate::unnamed::begin_beside;
 use crate::write::{WriteError, put_in_place};
 
 /// The level of the compression. The columns are small already: a higher one takes longer than it saves.
@@ -56,40 +56,30 @@ impl LeanSpool {
     /// When no file can be made in the folder, or the disk is full.
     pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
         let path = path.as_ref();
-        let (file, name) = unnamed_beside(path, GROWING)?;
-        let _ = file.try_lock();
-        let mut spool = Self {
-            file,
-            temporary: name.as_deref().unwrap_or(path).to_owned(),
-            path: path.to_owned(),
-            end: LEAN_HEADER.len() as u64,
-            encoder: BlockEncoder::default(),
-            since: None,
-            frames: 0,
-            // Without a compressor blocks are as they are.
-            compressor: Compressor::new(LEVEL).ok(),
-            content: Vec::new(),
-            block: Vec::new(),
-            described: Vec::new(),
-            finished: false,
+        let begin = |file: File| {
+            let _ = file.try_lock();
+            let written = file.write_all_at(LEAN_HEADER, 0);
+            written.map_err(WriteError::system("write", path))?;
+            let mut spool = Self {
+                file,
+                temporary: path.to_owned(),
+                path: path.to_owned(),
+                end: LEAN_HEADER.len() as u64,
+                encoder: BlockEncoder::default(),
+                since: None,
+                frames: 0,
+                // Without a compressor blocks are as they are.
+                compressor: Compressor::new(LEVEL).ok(),
+                content: Vec::new(),
+                block: Vec::new(),
+                described: Vec::new(),
+                finished: false,
+            };
+            spool.describe(description)?;
+            Ok(spool)
         };
-        let begun = (spool.file.write_all_at(LEAN_HEADER, 0))
-            .map_err(WriteError::system("write", &spool.temporary))
-            .and_then(|()| spool.describe(description))
-            .and_then(|()| match &name {
-                Some(name) => Ok(name.clone()),
-                None => name_beside(&spool.file, path, GROWING),
-            });
-        match begun {
-            Ok(name) => spool.temporary = name,
-            Err(error) => {
-                spool.finished = true;
-                if let Some(name) = name {
-                    let _ = fs::remove_file(name);
-                }
-                return Err(error);
-            }
-        }
+        let (name, mut spool) = begin_beside(path, GROWING, begin, |spool| &spool.file)?;
+        spool.temporary = name;
         fail_point!("lean/begun");
         Ok(spool)
     }
