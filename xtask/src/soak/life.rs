@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use fastrand::Rng;
 
-use super::Random;
 use super::frames::{Counted, Gaps, Kept};
 use super::process::{Process, Usage, dump, ending, traces_left, until};
 use super::subject::{Shared, Subject};
@@ -85,7 +85,7 @@ pub struct Life<'a> {
     pub programs: &'a Path,
     /// A separate directory.
     pub folder: PathBuf,
-    pub random: Random,
+    pub random: Rng,
     /// How long an act may be at most.
     pub longest: Duration,
     pub tally: Tally,
@@ -95,7 +95,7 @@ impl Life<'_> {
     /// Runs it; an error is a fault of Tracewire.
     pub fn live(&mut self) -> Result<()> {
         self.tally.programs += 1;
-        if self.random.below(4) == 0 {
+        if self.random.u64(..4) == 0 {
             self.start_recorded()
         } else {
             self.attach_to()
@@ -112,8 +112,8 @@ impl Life<'_> {
 
     /// The actions of a tracepoint; the arguments are always among them.
     fn tracepoint(&mut self) -> String {
-        let more = self.random.pick(&["", ", $regs", ", *(long *) $rsp@4"]);
-        let condition = self.random.pick(&["", " if $rdi >= 0"]);
+        let more = ["", ", $regs", ", *(long *) $rsp@4"][self.random.usize(..3)];
+        let condition = ["", " if $rdi >= 0"][self.random.usize(..2)];
         format!("site{condition} : $rdi, $rsi{more}")
     }
 
@@ -123,12 +123,12 @@ impl Life<'_> {
             // A trap that is left ends the program, and nothing else is promised.
             Some("jump")
         } else {
-            *self.random.pick(&[None, None, Some("trap")])
+            [None, None, Some("trap")][self.random.usize(..3)]
         };
         if let Some(mechanism) = mechanism {
             words.extend(["--mechanism".to_owned(), mechanism.to_owned()]);
         }
-        if self.random.below(3) == 0 {
+        if self.random.u64(..3) == 0 {
             words.push("--circular".to_owned());
         }
         words.extend(["-t".to_owned(), self.tracepoint()]);
@@ -151,7 +151,7 @@ impl Life<'_> {
         self.tally.started += 1;
         let shared = self.shared()?;
         let output = self.file("started.tf");
-        let calls = 50 + self.random.below(2000);
+        let calls = 50 + self.random.u64(..2000);
         let mut words = self.record(false, &output);
         words.push("--".to_owned());
         words.extend(self.subject.command(self.programs, &shared, calls));
@@ -209,7 +209,7 @@ impl Life<'_> {
             "the program does not begin"
         );
         let mut kills = 0;
-        for act in 0..1 + self.random.below(4) {
+        for act in 0..1 + self.random.u64(..4) {
             let ending = self.ending();
             kills += u64::from(ending.kills());
             self.act(act, &mut program, ending)?;
@@ -251,14 +251,13 @@ impl Life<'_> {
     }
 
     fn ending(&mut self) -> Ending {
-        let short = |random: &mut Random| Duration::from_micros(random.below(300_000));
-        match self.random.below(16) {
+        let short = |random: &mut Rng| Duration::from_micros(random.u64(..300_000));
+        match self.random.u64(..16) {
             0..6 => Ending::Time(short(&mut self.random) + Duration::from_millis(1)),
             6 => Ending::Time(self.longest),
             7..10 => {
-                let signal = *self
-                    .random
-                    .pick(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
+                let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+                let signal = signals[self.random.usize(..signals.len())];
                 Ending::Signal(signal, short(&mut self.random) * 3)
             }
             10..12 => Ending::Kill(short(&mut self.random) * 3),

@@ -16,6 +16,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use fastrand::Rng;
 
 use crate::{setup, workspace};
 use life::{Life, Tally};
@@ -41,36 +42,6 @@ pub struct Arguments {
     /// Only this program
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-}
-
-/// Numbers that look random.
-pub struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        // Neighbouring seeds must give unrelated numbers.
-        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        for _ in 0..8 {
-            random.next();
-        }
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 11) % limit.max(1)
-    }
-
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        let index = self.below(all.len() as u64);
-        &all[usize::try_from(index).unwrap_or(0)]
-    }
 }
 
 /// The state that all threads of a soak share.
@@ -170,8 +141,8 @@ impl Soak<'_> {
     fn work(&self) {
         while Instant::now() < self.until {
             let number = self.lives.fetch_add(1, Ordering::Relaxed);
-            let mut random = Random::new(self.seed.wrapping_add(number.wrapping_mul(1 << 32)));
-            let subject = *random.pick(&self.subjects);
+            let mut random = Rng::with_seed(self.seed.wrapping_add(number.wrapping_mul(1 << 32)));
+            let subject = self.subjects[random.usize(..self.subjects.len())];
             let folder = self.folder.join(format!("{number}-{}", subject.name));
             let mut life = Life {
                 subject,
