@@ -16,7 +16,7 @@ mod browser;
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod wire;
 
-use tracewire_test_support::{Gdb, sample};
+use tracewire_test_support::{Gdb, copy_program, sample};
 use wire::{Client, Server, address, build, runs};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -502,7 +502,7 @@ fn no_privilege_is_needed_to_record() {
     let folder = tempfile::tempdir().unwrap();
     build(folder.path(), sample("sample.c"));
     // Where the user can get at it.
-    std::fs::copy(TRACEWIRE, folder.path().join("tracewire")).unwrap();
+    copy_program(Path::new(TRACEWIRE), &folder.path().join("tracewire"));
     let own = folder.path().join("own");
     std::fs::create_dir(&own).unwrap();
     for (path, mode) in [(folder.path(), 0o755), (&own, 0o777)] {

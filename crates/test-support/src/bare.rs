@@ -103,6 +103,25 @@ pub const BARE_MACHINES: [BareMachine; 7] = [
     },
 ];
 
+/// A machine both of whose cpus run the program.
+pub const TWO_CPUS: BareMachine = BareMachine {
+    name: "aarch64",
+    qemu: "qemu-system-aarch64",
+    arguments: &[
+        "-M",
+        "virt",
+        "-cpu",
+        "cortex-a57",
+        "-smp",
+        "2",
+        "-device",
+        LOADED,
+    ],
+    target: &["--target=aarch64-none-elf"],
+    base: "0x40200000",
+    start: include_str!("../bare/aarch64-two-cpus.S"),
+};
+
 impl BareMachine {
     /// The machine of a name.
     ///

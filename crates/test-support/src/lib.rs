@@ -22,18 +22,20 @@ mod cc;
 mod checked;
 mod example;
 mod gdb;
+mod programs;
 mod python;
 mod samples;
 mod setting;
 mod tools;
 
-pub use bare::{BARE_MACHINES, BareMachine, Qemu, qemu_plugin};
+pub use bare::{BARE_MACHINES, BareMachine, Qemu, TWO_CPUS, qemu_plugin};
 pub use cc::Cc;
 pub use checked::{
     assert_clean, assert_clean_but, is_static_data, is_unreadable, is_written_in_between,
 };
 pub use example::example;
 pub use gdb::{Gdb, Said, assert_in_order};
+pub use programs::{copy_program, write_program};
 pub use python::python_with;
 pub use samples::{SAMPLES, sample, samples};
 pub use setting::setting;

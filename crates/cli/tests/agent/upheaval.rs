@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use tracewire_test_support::setting;
+use tracewire_test_support::{copy_program, setting};
 
 use crate::agent::{Agent, Place, TRACEWIRE, recorders, wait};
 use crate::program::{self, Counted};
@@ -179,7 +179,7 @@ fn programs_are_recorded_and_unharmed_whatever_becomes_of_the_agent() {
     let limit: u64 = if seconds > 60 { 256 << 20 } else { 64 << 20 };
     let folder = tempfile::tempdir().unwrap();
     let built = program::build(folder.path());
-    fs::copy(TRACEWIRE, folder.path().join("upgraded")).unwrap();
+    copy_program(Path::new(TRACEWIRE), &folder.path().join("upgraded"));
     let place = Place::new(folder.path());
     place.configure(&format!(
         "rotate = \"1s\"\nlimits = {{ size = \"{limit}\" }}\n[[probe]]\nname = \"calls\"\nprocess = {built:?}\n\

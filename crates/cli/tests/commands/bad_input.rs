@@ -1,7 +1,8 @@
 //! Errors are reported clearly, and leave no files except requested ones.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+
+use tracewire_test_support::write_program;
 
 use crate::support::{Built, ran, run};
 
@@ -20,10 +21,9 @@ fn programs_that_cannot_be_started() {
         .code(2)
         .says(&["nosuch-program", "PATH"]);
     record("/").code(2).says(&["may not be executed"]);
-    std::fs::write(built.path("text"), "no program\n").expect("written");
-    record("./text").code(2).says(&["permission denied"]);
-    std::fs::set_permissions(built.path("text"), std::fs::Permissions::from_mode(0o755))
-        .expect("done");
+    std::fs::write(built.path("plain"), "no program\n").expect("written");
+    record("./plain").code(2).says(&["permission denied"]);
+    write_program(&built.path("text"), b"no program\n");
     record("./text").code(2).says(&["not a program", "#!"]);
     assert!(!built.path("out.tf").exists());
     assert!(!built.path("out.tf.recording").exists());

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use tracewire_test_support::tool;
+use tracewire_test_support::{copy_program, tool};
 
 use crate::support::{Built, OBEYS, ran, tracewire, value};
 
@@ -25,7 +25,7 @@ fn a_program_in_a_container_is_found_recorded_and_shown() {
     let built = Built::named(&name, OBEYS, &["-O1", "-static"]);
     std::fs::create_dir(built.path("root")).expect("made");
     std::fs::create_dir(built.path("copy")).expect("made");
-    std::fs::copy(&built.program, built.path(&format!("copy/{name}"))).expect("copied");
+    copy_program(&built.program, &built.path(&format!("copy/{name}")));
     for mechanism in ["jump", "trap"] {
         let mut recording = tracewire()
             .current_dir(built.folder.path())

@@ -5,14 +5,13 @@
 //! parts that are not loaded are damaged: the execution of random code is not tested.
 
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use object::{Object as _, ObjectSection as _};
-use tracewire_test_support::setting;
+use tracewire_test_support::{setting, write_program};
 
 use crate::support::Built;
 
@@ -133,8 +132,7 @@ fn damaged_programs_do_no_harm() {
         let program = built.path("damaged");
         // The file of a program that is still ending cannot be overwritten.
         let _ = std::fs::remove_file(&program);
-        std::fs::write(&program, &bytes).expect("written");
-        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("allowed");
+        write_program(&program, &bytes);
         let tracepoint = TRACEPOINTS[random.usize(..TRACEPOINTS.len())];
         let line = format!(
             "ulimit -v {MEMORY}; exec timeout --kill-after 1 {} {} record -t '{tracepoint}' -o damaged.tf -- ./damaged",

@@ -1,17 +1,17 @@
 //! `dataset` and `query`, which another program does.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
+use tracewire_test_support::{copy_program, write_program};
 
 /// Runs `tracewire` from a separate directory. Returns the exit status and the output.
 fn run(directory: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let program = directory.path().join("tracewire");
     if !program.exists() {
         // A link would lead to the build directory, which may contain the other program.
-        fs::copy(env!("CARGO_BIN_EXE_tracewire"), &program).expect("copied");
+        copy_program(Path::new(env!("CARGO_BIN_EXE_tracewire")), &program);
     }
     let output = Command::new(&program)
         .args(arguments)
@@ -38,8 +38,7 @@ fn the_program_that_does_it_is_found_or_named() {
     );
 
     let other = directory.path().join("tracewire-query");
-    fs::write(&other, "#!/bin/sh\necho \"$0: $1, $2, $3, $4\"; exit 7\n").expect("written");
-    fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).expect("made a program");
+    write_program(&other, b"#!/bin/sh\necho \"$0: $1, $2, $3, $4\"; exit 7\n");
     let (status, said) = run(&directory, &["query", "--named", "slowest", "--format=csv"]);
     assert_eq!(status, Some(7), "{said}");
     assert_eq!(

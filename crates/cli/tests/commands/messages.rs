@@ -1,5 +1,7 @@
 //! The messages of `record`, and those that it leaves out.
 
+use tracewire_test_support::write_program;
+
 use crate::support::{Built, Ran};
 
 /// So many functions, each called once.
@@ -239,7 +241,7 @@ int main (void) { return length_name (1) == 0; }
     };
     rename(&mut bytes, b"lostXname", b"l\n\x1b[31m\rs");
     rename(&mut bytes, b"length_name", b"f\n\x1b[31m\rok\x08");
-    std::fs::write(&program, bytes).expect("written");
+    write_program(&program, &bytes);
     let done = built
         .run(&[
             "record",

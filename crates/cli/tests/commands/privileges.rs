@@ -3,10 +3,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tracewire_test_support::tool;
+use tracewire_test_support::{copy_program, tool};
 
 use crate::support::{Built, OBEYS, Ran, ran, value};
 
@@ -25,9 +25,7 @@ fn folder_of_nobody(source: &str) -> Option<(Built, PathBuf)> {
     std::fs::set_permissions(built.folder.path(), mode).expect("changed");
     let copy = built.path("tracewire");
     let own = env!("CARGO_BIN_EXE_tracewire");
-    std::fs::hard_link(own, &copy)
-        .or_else(|_| std::fs::copy(own, &copy).map(drop))
-        .expect("copied");
+    std::fs::hard_link(own, &copy).unwrap_or_else(|_| copy_program(Path::new(own), &copy));
     Some((built, copy))
 }
 
