@@ -1,5 +1,5 @@
 //! Programs with attributes that a tracer meets rarely: filtered system calls, limits, namespaces, other users, small stacks,
-//! blocked signals. Each is recorded from its start, and attached to and detached from. It is also attached to by a Tracewire that
+//! blocked signals, flags that change what instructions do. Each is recorded from its start, and attached to and detached from. It is also attached to by a Tracewire that
 //! is killed and whose jumps are then removed. All is done by jumps and by traps. The program checks itself
 //! (`programs/attributes.c`): it runs as it would alone, or the place is refused with the reason.
 
@@ -13,7 +13,18 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// The attributes in the program's table, but for `none`.
-const ATTRIBUTES: usize = 39;
+const ATTRIBUTES: usize = 46;
+
+/// Those of programs that get no jump: they may not map or share the memory of a pad, or make the system calls for it.
+const BY_TRAP: [&str; 7] = [
+    "mlockall-limited",
+    "rlimit-as",
+    "rlimit-data",
+    "rlimit-nofile",
+    "seccomp-filter",
+    "seccomp-strict",
+    "syscall-user-dispatch",
+];
 
 /// How often a program calls that is recorded from its start.
 const CALLS: u64 = 500;
@@ -245,7 +256,7 @@ fn started(attribute: &str, mechanism: &str, options: &[&str]) {
 }
 
 /// Attaches, and detaches after some calls. Returns whether tracepoints are allowed.
-fn attached(program: &Running, name: &str, options: &[&str]) -> bool {
+fn attached(program: &Running, attribute: &str, name: &str, options: &[&str]) -> bool {
     let file = format!("{name}.tf");
     let mut recorder = tracewire(&["record", "-t", "site : total"])
         .args(options)
@@ -274,6 +285,10 @@ fn attached(program: &Running, name: &str, options: &[&str]) -> bool {
     }
     assert_eq!(status.code(), Some(0), "{what}");
     assert!(frames(&file) > 0, "{what}");
+    if options.is_empty() {
+        let by_jump = said.contains("tracepoint 1 by jump");
+        assert_ne!(by_jump, BY_TRAP.contains(&attribute), "{what}");
+    }
     true
 }
 
@@ -327,8 +342,8 @@ fn tried(attribute: &str) {
             eprintln!("{attribute}: the machine does not give it");
             return;
         };
-        // Each hit of one that may not read the counter is a fault, which ends it where there is no tracer any more.
-        if attached(&program, &name, options) && attribute != "no-counter" {
+        // Each hit of one that may not read the counter is a fault. A kill in the middle of that ends it (docs/promises.md).
+        if attached(&program, attribute, &name, options) && attribute != "no-counter" {
             killed(program, &name, options);
         } else {
             program.end(&name);

@@ -74,6 +74,9 @@ fn free(line: &str) -> Option<u64> {
 
 /// The contents of a frame, as far as they do not depend on its time and thread.
 fn outline(file: &TraceFile) -> Vec<String> {
+    // gdbserver collects `pkru`, of 4 bytes, where the processor has protection keys. Tracewire does not.
+    let has_keys = file.as_bytes().windows(4).any(|word| word == b"pkru");
+    let keys = if has_keys { 4 } else { 0 };
     file.frames()
         .map(|frame| {
             let mut collected: Vec<std::ops::Range<u64>> = Vec::new();
@@ -96,7 +99,9 @@ fn outline(file: &TraceFile) -> Vec<String> {
                     _ => true,
                 })
                 .map(|block| match block {
-                    Block::Registers(bytes) => format!("{} bytes of registers", bytes.len()),
+                    Block::Registers(bytes) => {
+                        format!("{} bytes of registers", bytes.len() - keys)
+                    }
                     Block::Memory { address, bytes } if address.0 < STACK => {
                         format!("{address}: {bytes:?}")
                     }

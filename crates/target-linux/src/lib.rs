@@ -2,10 +2,10 @@
 //!
 //! # One stop a hit
 //!
-//! A tracepoint is a breakpoint instruction (`int3`) over the first byte of an instruction. To restore the byte, step and cover it again
-//! takes two stops a hit, and all other threads must be held. Instead a copy of the instruction is in memory near by, followed
-//! by a jump back. After the hit the thread continues at the copy. What depends on its place is rewritten, down to the return
-//! address that a call pushes. So registers, stack, flags and red zone are as they would be.
+//! A tracepoint is a breakpoint instruction (`int3`) over the first byte of an instruction. Restoring the byte, stepping and inserting the
+//! breakpoint again takes two stops a hit, and all other threads must be held. Instead a copy of the instruction is in memory nearby,
+//! followed by a jump back. After the hit the thread continues at the copy. Everything in it that depends on the address is
+//! rewritten, including the return address that a call pushes. So registers, stack, flags and red zone are as they would be.
 //!
 //! Some instructions have no copy: one that cannot be moved, or one in a process with a seccomp filter or a shadow stack. They are
 //! stepped in place, with all threads held.
@@ -67,7 +67,7 @@
 //! - A jump at the dynamic linker's hook notices changes of the libraries. Where no jump can be it is a breakpoint: then
 //!   the program dies when it loads a library after the tracer was killed. A program that handles `SIGURG` can get one
 //!   if the tracer is killed while a thread changes the libraries.
-//! - Debug registers stay in the same case, with the same end.
+//! - Watchpoints in debug registers stay in the same case, and end the program in the same way.
 //! - A waiting call that Linux fails with `EINTR` for a mere stop is started again as soon as the stop is reported. If this process is
 //!   killed by `SIGKILL` between the two, the call fails with `EINTR`: at most one call of a thread for each such kill.
 //! - The program sees breakpoints where it reads its own code.
@@ -113,6 +113,7 @@ mod poll_timer;
 mod process;
 mod program;
 mod ptrace;
+mod refuge;
 mod registers;
 mod remote;
 mod remote_syscall;

@@ -25,6 +25,7 @@ use crate::memory::Memory;
 use crate::modules::{self, Module};
 use crate::orphan::{self, Orphan};
 use crate::ptrace::{Running, Status, Tid};
+use crate::refuge;
 use crate::spawn;
 use crate::stopped_thread::Settings;
 use crate::thread::{State, Thread};
@@ -135,6 +136,10 @@ impl Process {
         tracee.seize_sharing(&strangers)?;
         tracee.choose_width();
         fail_point!("attach/halted");
+        if tracee.program.is_64_bit() {
+            refuge::leave_all(&tracee.threads, &tracee.memory);
+        }
+        fail_point!("attach/refuges-left");
         tracee.look_at_running();
         tracee.program.taken_over = orphan::take_over(
             &mut tracee.memory,

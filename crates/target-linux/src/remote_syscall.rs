@@ -8,7 +8,8 @@ use nix::errno::Errno;
 
 use crate::address_space::{AddressSpace, NoMemory, WhileStopped, error_of};
 use crate::ptrace::{ALL_BUT_FAULTS, Resume, Status, Tid, bit};
-use crate::remote::{REFUGE_SIZE, volunteer};
+use crate::refuge::REFUGE_SIZE;
+use crate::remote::volunteer;
 use crate::thread::{Pending, Phase};
 use crate::tracee::Tracee;
 use tracewire_fail_point::fail_point;

@@ -40,7 +40,9 @@ impl Sequences {
         let file = object::File::parse(&cache).ok()?;
         let section = file.section_by_name("__rseq_cs")?;
         let bytes = section.data().ok()?;
-        let within = section.address()..section.address() + bytes.len() as u64;
+        // A section that does not end in the address space is in no memory.
+        let end = section.address().checked_add(bytes.len() as u64)?;
+        let within = section.address()..end;
         // In a file that is not linked to a fixed address, the dynamic linker writes the addresses.
         let relocated: BTreeMap<u64, u64> = file
             .dynamic_relocations()
@@ -55,7 +57,7 @@ impl Sequences {
         };
         let all = bytes
             .chunks_exact(DESCRIPTOR)
-            .zip((section.address()..).step_by(DESCRIPTOR))
+            .zip(within.step_by(DESCRIPTOR))
             .take(MOST)
             .filter_map(|(descriptor, address)| {
                 let start = match relocated.get(&(address + START as u64)) {
@@ -82,10 +84,11 @@ impl Sequences {
             .iter()
             .find(|(range, _)| range.contains(&offset));
         segment.is_some_and(|(range, address)| {
-            let start = address + (offset - range.start);
+            let start = address.saturating_add(offset.saturating_sub(range.start));
+            let end = start.saturating_add(length);
             self.all
                 .iter()
-                .any(|sequence| sequence.start < start + length && start < sequence.end)
+                .any(|sequence| sequence.start < end && start < sequence.end)
         })
     }
 }
@@ -115,5 +118,58 @@ impl RestartableSequences {
         self.0
             .get(&mapping.path)
             .is_some_and(|sequences| sequences.overlap(offset, length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tracewire_test_support::Cc;
+
+    use super::Sequences;
+
+    const PROGRAM: &str = r#"
+        __attribute__ ((section ("__rseq_cs"), used, aligned (32)))
+        static unsigned long descriptor[4] = { 0, 0x1010, 0x20, 0x2000 };
+        int main (void) { return 0; }
+    "#;
+
+    /// Where the fields of ELF's headers are.
+    const PROGRAM_HEADERS: (usize, usize, usize) = (0x20, 0x38, 56);
+    const SECTION_HEADERS: (usize, usize, usize) = (0x28, 0x3c, 64);
+    /// Of `p_vaddr` and of `sh_addr` in their headers.
+    const ADDRESS: usize = 16;
+
+    /// The places of the addresses in one of the two tables of headers.
+    fn addresses(file: &[u8], (table, count, size): (usize, usize, usize)) -> Vec<usize> {
+        let table = u64::from_le_bytes(file[table..][..8].try_into().unwrap()) as usize;
+        let count = u16::from_le_bytes(file[count..][..2].try_into().unwrap());
+        (0..usize::from(count))
+            .map(|header| table + header * size + ADDRESS)
+            .collect()
+    }
+
+    #[test]
+    fn addresses_at_the_end_of_the_address_space_are_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let built = Cc::new().option("-no-pie").text(PROGRAM);
+        let path = built.build(directory.path(), "sequences");
+        let read = Sequences::read(&path).unwrap();
+        assert_eq!(read.all.as_slice(), std::slice::from_ref(&(0x1010..0x1030)));
+        let whole = fs::read(&path).unwrap();
+        for headers in [PROGRAM_HEADERS, SECTION_HEADERS] {
+            for address in [u64::MAX, u64::MAX - 31, u64::MAX - 32, 1 << 63] {
+                let mut damaged = whole.clone();
+                for place in addresses(&whole, headers) {
+                    damaged[place..][..8].copy_from_slice(&address.to_le_bytes());
+                }
+                fs::write(&path, damaged).unwrap();
+                let read = Sequences::read(&path).unwrap_or_default();
+                for offset in [0, 0x1010, u64::MAX] {
+                    assert!(!read.overlap(offset, 5), "{address:#x}, {offset:#x}");
+                }
+            }
+        }
     }
 }

@@ -39,6 +39,30 @@ impl Working {
         self.child.id()
     }
 
+    /// Waits until each of its threads but the first has worked.
+    pub fn wait_for_work(&mut self, threads: usize) {
+        /// A check takes a few microseconds.
+        const ENOUGH: u64 = 2_000_000;
+        loop {
+            assert_eq!(self.ended(), None);
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("it runs");
+            // The nanoseconds that a thread has run come first (Documentation/scheduler/sched-stats.rst).
+            let has_worked = |task: &std::fs::DirEntry| {
+                let line = std::fs::read_to_string(task.path().join("schedstat"));
+                let line = line.expect("it runs");
+                let time = line.split_whitespace().next();
+                time.expect("a time").parse::<u64>().expect("a number") >= ENOUGH
+            };
+            let tasks = tasks.map(|task| task.expect("a thread"));
+            let first = self.id().to_string();
+            let others = tasks.filter(|task| *task.file_name() != *first);
+            if others.filter(has_worked).count() == threads {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// How it has ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("asked")

@@ -13,6 +13,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,10 +22,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -620,6 +624,169 @@ protection_key_is_kept (void)
   check (pkey_get (key) == PKEY_DISABLE_ACCESS, "a protection key gives other rights");
 }
 
+static unsigned long
+flags (void)
+{
+  unsigned long now;
+  __asm__ volatile ("lea -128(%%rsp), %%rsp; pushfq; popq %0; lea 128(%%rsp), %%rsp" : "=r"(now) : : "memory");
+  return now;
+}
+
+static void
+set_flags (unsigned long now)
+{
+  __asm__ volatile ("lea -128(%%rsp), %%rsp; pushq %0; popfq; lea 128(%%rsp), %%rsp" : : "r"(now) : "memory", "cc");
+}
+
+/* Calls while a flag is set that changes what instructions do. */
+static void
+work_with_flag (unsigned long flag)
+{
+  while (goes_on ())
+    {
+      set_flags (flags () | flag);
+      call ();
+      check ((flags () & flag) != 0, "a flag is not set any more");
+      set_flags (flags () & ~flag);
+      for (volatile int pause = 0; pause < 2000; pause++)
+        ;
+    }
+}
+
+static void
+work_with_alignment_checks (void)
+{
+  work_with_flag (1 << 18);
+}
+
+static void
+work_as_nested_task (void)
+{
+  work_with_flag (1 << 14);
+}
+
+static void
+work_backwards (void)
+{
+  work_with_flag (1 << 10);
+}
+
+/* Every exception of SSE is a signal. */
+static void
+unmasked (void)
+{
+  unsigned int control = 0;
+  __asm__ volatile ("ldmxcsr %0" : : "m"(control));
+}
+
+static void
+unmasked_is_kept (void)
+{
+  unsigned int control;
+  __asm__ volatile ("stmxcsr %0" : "=m"(control));
+  check (control == 0, "exceptions of SSE are masked, or one was noted");
+}
+
+static int faults;
+static char *provided;
+
+static void *
+provide (void *argument)
+{
+  static char page[4096] = "page";
+  struct uffd_msg message;
+  for (;;)
+    {
+      if (read (faults, &message, sizeof message) != sizeof message)
+        continue;
+      struct uffdio_copy copy = { .dst = message.arg.pagefault.address & ~4095ULL,
+                                  .src = (unsigned long) page,
+                                  .len = 4096 };
+      ioctl (faults, UFFDIO_COPY, &copy);
+    }
+  return argument;
+}
+
+/* Another thread provides its memory. */
+static void
+userfault (void)
+{
+  struct uffdio_api api = { .api = UFFD_API };
+  pthread_t id;
+  faults = syscall (SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */);
+  needs (faults >= 0 && ioctl (faults, UFFDIO_API, &api) == 0);
+  provided = mmap (NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  struct uffdio_register all = { .range = { (unsigned long) provided, 4096 },
+                                 .mode = UFFDIO_REGISTER_MODE_MISSING };
+  needs (ioctl (faults, UFFDIO_REGISTER, &all) == 0);
+  needs (pthread_create (&id, NULL, provide, NULL) == 0);
+}
+
+static void
+work_with_provided_memory (void)
+{
+  while (goes_on ())
+    {
+      madvise (provided, 4096, MADV_DONTNEED);
+      check (provided[0] == 'p', "the provided memory has something else");
+      call ();
+    }
+}
+
+static int pair[2];
+
+static void
+socket_timeout (void)
+{
+  struct timeval most = { 0, 2000 };
+  needs (socketpair (AF_UNIX, SOCK_DGRAM, 0, pair) == 0);
+  needs (setsockopt (pair[0], SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0);
+}
+
+static void
+work_with_timeouts (void)
+{
+  int interrupted = 0;
+  while (goes_on ())
+    {
+      char byte;
+      call ();
+      check (recv (pair[0], &byte, 1, 0) == -1, "something was received");
+      /* One may be, when a tracer is killed. */
+      if (errno == EINTR)
+        check (++interrupted == 1, "a call with a timeout was interrupted");
+      else
+        check (errno == EAGAIN, "a call with a timeout ended otherwise");
+    }
+}
+
+static pid_t traced;
+
+/* It is a tracer itself. */
+static void
+tracer (void)
+{
+  int status;
+  traced = fork ();
+  if (traced == 0)
+    {
+      prctl (PR_SET_PDEATHSIG, SIGKILL);
+      ptrace (PTRACE_TRACEME, 0, NULL, NULL);
+      raise (SIGSTOP);
+      _exit (0);
+    }
+  needs (traced > 0 && waitpid (traced, &status, 0) == traced && WIFSTOPPED (status));
+}
+
+static void
+tracer_is_kept (void)
+{
+  errno = 0;
+  ptrace (PTRACE_PEEKUSER, traced, NULL, NULL);
+  check (errno == 0, "it is no tracer any more");
+  kill (traced, SIGKILL);
+}
+
 static void
 written_out (void)
 {
@@ -673,6 +840,13 @@ static const struct attribute
   { "write-or-execute", write_or_execute, work, write_or_execute_is_kept },
   { "no-counter", no_counter, work, no_counter_is_kept },
   { "protection-key", protection_key, work, protection_key_is_kept },
+  { "alignment-checks", none, work_with_alignment_checks, none },
+  { "nested-task", none, work_as_nested_task, none },
+  { "direction", none, work_backwards, none },
+  { "unmasked-exceptions", unmasked, work, unmasked_is_kept },
+  { "userfaultfd", userfault, work_with_provided_memory, none },
+  { "socket-timeout", socket_timeout, work_with_timeouts, none },
+  { "tracer", tracer, work, tracer_is_kept },
 };
 
 int
