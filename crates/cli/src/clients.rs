@@ -1,10 +1,16 @@
 //! The options of every command that debuggers connect to.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
-use tracewire_server::{Clients, SaveFolder, SessionLog, Token};
+use tracewire_server::{Clients, SaveFolder, SessionLog, ShutdownHandle, Token};
+
+use crate::record::signals::Signals;
+
+/// How long an orderly end may take after a signal.
+const LAST_CHANCE: Duration = Duration::from_secs(5);
 
 #[derive(Args, Debug)]
 pub struct ClientArguments {
@@ -49,4 +55,22 @@ impl ClientArguments {
     pub fn save_folder(&self) -> Option<SaveFolder> {
         self.files.clone().map(SaveFolder)
     }
+}
+
+/// After a signal, has a service end in order, and ends this process without that when it takes too long.
+pub fn end_at_signal(signals: Signals, shutdown: ShutdownHandle) -> std::io::Result<()> {
+    /// The base of a shell's exit status for a program that a signal has ended.
+    const BY_SIGNAL: i32 = 128;
+    let end = move || {
+        let signal = loop {
+            if let Some((signal, _)) = signals.wait() {
+                break signal;
+            }
+        };
+        shutdown.end();
+        std::thread::sleep(LAST_CHANCE);
+        std::process::exit(BY_SIGNAL + signal);
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(end).map(drop)
 }

@@ -2,13 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_packets::ConnectionAddress;
 use tracewire_server::Listener;
-use tracewire_server::live::{DisabledPackets, LiveProgram, ShutdownHandle, serve};
+use tracewire_server::live::{DisabledPackets, LiveProgram, serve};
 use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
@@ -16,9 +15,6 @@ use crate::arguments::Mechanism;
 use crate::clients::ClientArguments;
 use crate::record::signals::Signals;
 use tracewire_recorder::out_of_memory;
-
-/// How long detaching from or killing the programs may take after a signal.
-const LAST_CHANCE: Duration = Duration::from_secs(5);
 
 pub const HELP: &str = "\
 The program is stopped before its first instruction, at the same addresses each time, until a debugger connects. Without \
@@ -129,10 +125,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
         program.set_mechanism(mechanism.into());
     }
     program.disable(disabled(&arguments.disable_packet)?);
-    let shutdown = program.shutdown();
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || end_at_signal(&signals, &shutdown))?;
+    crate::clients::end_at_signal(signals, program.shutdown())?;
     if arguments.attach {
         program.attach(number(&arguments.program)?)?;
     } else if !arguments.program.is_empty() {
@@ -149,20 +142,6 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     drop(listener);
     program.finish();
     Ok(Answer::Yes)
-}
-
-/// After a signal, detaches from or kills the programs as configured, and exits without that when it takes too long.
-fn end_at_signal(signals: &Signals, shutdown: &ShutdownHandle) {
-    /// The base of a shell's exit status for a program that a signal has ended.
-    const BY_SIGNAL: i32 = 128;
-    let signal = loop {
-        if let Some((signal, _)) = signals.wait() {
-            break signal;
-        }
-    };
-    shutdown.end();
-    std::thread::sleep(LAST_CHANCE);
-    std::process::exit(BY_SIGNAL + signal);
 }
 
 fn listen(address: &ConnectionAddress) -> anyhow::Result<Listener> {

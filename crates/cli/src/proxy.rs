@@ -13,17 +13,20 @@ use tracewire_target_remote::{Options, Plugin, Stub, upstream_address};
 
 use crate::Answer;
 use crate::clients::ClientArguments;
+use crate::record::signals::Signals;
 
 pub const HELP: &str = "\
 GDB connects here with `target remote`, as it would to the stub, and has its tracepoints besides: trace, actions, tstart, tfind, tsave. \
-All else goes to the stub and back as it is. A tracepoint is a breakpoint at the stub, which the proxy goes over by itself.
+Other packets go to the stub and back as they are; only breakpoints and resumptions at a tracepoint are handled here, and features \
+that would be in the way are not announced. A tracepoint is a breakpoint at the stub, which the proxy steps over.
 
-A stub that has tracepoints of its own keeps them, unless --hide-tracepoints is given.
+A stub that has tracepoints of its own keeps them, unless --hide-tracepoints is given. Where it cannot save a trace (`tsave -r`), it is saved here.
 
 In front of a QEMU that was started with Tracewire's plugin and its option control=SOCKET, --qemu-plugin names that socket. Tracepoints are then \
 evaluated and collected inside QEMU, and the guest does not stop at them. `tracewire qemu --gdb` does all of it.
 
-When the stub does not answer, or does what it must not, the trace run ends with the reason in `tstatus`, and its frames can still be looked at.
+When the stub does not answer, or does what it must not, the trace run ends with the reason in `tstatus`, and its frames can still be looked at. A program that ran goes on \
+without tracepoints where the stub lets it. So it is after ^C or SIGTERM of the proxy.
 
 Examples:
   qemu-system-arm -M virt -kernel firmware.elf -gdb tcp::1234 -S
@@ -102,6 +105,8 @@ pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
             arguments.upstream
         );
     }
+    // There is no other thread yet.
+    crate::clients::end_at_signal(Signals::block(), proxy.shutdown())?;
     let clients = arguments.clients.clients(token.as_ref());
     serve(&listener, &mut proxy, &log, clients)?;
     match proxy.lost() {

@@ -31,11 +31,11 @@
 //! program ([`live`]), a recorded execution ([`replay`]), a machine of your own ([`Stub`]), or a test's program ([`fake`]).
 //! They share the answers about memory, registers, threads and objects.
 //!
-//! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this machine alone, and any user
+//! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host name it accepts connections from this machine only, and any user
 //! of the machine can connect. A Unix socket accepts its owner and root; a [`Token`] protects TCP.
 //!
-//! A client may be slow, malicious or gone. The session holds one packet and one reply. It waits for a client
-//! that reads nothing with a limit, and closes one that does not begin as the protocol does.
+//! A client may be slow, malicious or gone. The session holds one packet and one reply. Its wait for a client
+//! that reads nothing has a limit. It closes a connection whose first bytes are not those of the protocol.
 #![deny(missing_docs)]
 
 mod acceptor;
@@ -51,6 +51,7 @@ pub mod replay;
 pub mod saved;
 mod serve;
 mod session;
+mod shutdown;
 mod startup;
 mod stub;
 mod trace;
@@ -60,6 +61,7 @@ pub use access::{Token, TokenError};
 pub use log::SessionLog;
 pub use serve::{Clients, serve_saved};
 pub use session::{Answer, Ended, PACKET_SIZE, Responder, Unsolicited, run};
+pub use shutdown::ShutdownHandle;
 pub use stub::{NoTracepoints, Stepped, Stub, StubTarget};
 pub use trace::SaveFolder;
 pub use transport::{Listener, Transport};

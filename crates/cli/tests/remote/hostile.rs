@@ -2,8 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
 
 use crate::proxy::proxy;
 use crate::wire::Client;
@@ -48,15 +51,31 @@ const OF_X86: &str = "<target><architecture>i386</architecture><feature name=\"o
                       <reg name=\"eax\" bitsize=\"32\" type=\"int32\"/><reg name=\"eip\" bitsize=\"32\" type=\"code_ptr\" regnum=\"8\"/>\
                       </feature></target>";
 
-/// Where a stub has breakpoints.
-type Breakpoints = Arc<Mutex<Vec<u32>>>;
+/// What a stub has, for a look from outside.
+#[derive(Clone, Default)]
+struct Shown {
+    /// Where breakpoints are.
+    breakpoints: Arc<Mutex<Vec<u32>>>,
+    /// How often the program was let run.
+    resumed: Arc<AtomicU32>,
+}
+
+impl Shown {
+    fn breakpoints(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.breakpoints.lock().expect("a list")
+    }
+
+    fn resumed(&self) -> u32 {
+        self.resumed.load(Ordering::SeqCst)
+    }
+}
 
 /// A processor that loops through four instructions at 0x100, behind a stub that acknowledges packets.
 struct FakeStub {
     stream: TcpStream,
     fault: Fault,
     pc: u32,
-    breakpoints: Breakpoints,
+    shown: Shown,
     hits: u32,
     inserted: u32,
     stayed: bool,
@@ -66,10 +85,10 @@ struct FakeStub {
 impl FakeStub {
     /// Serves one client on a separate thread. Returns the address.
     fn start(fault: Fault) -> String {
-        Self::start_with(fault, Breakpoints::default())
+        Self::start_with(fault, Shown::default())
     }
 
-    fn start_with(fault: Fault, breakpoints: Breakpoints) -> String {
+    fn start_with(fault: Fault, shown: Shown) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         std::thread::spawn(move || {
@@ -78,7 +97,7 @@ impl FakeStub {
                 stream,
                 fault,
                 pc: 0x100,
-                breakpoints,
+                shown,
                 hits: 0,
                 inserted: 0,
                 stayed: false,
@@ -125,8 +144,8 @@ impl FakeStub {
         Some(text)
     }
 
-    fn breakpoints(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
-        self.breakpoints.lock().expect("a list")
+    fn breakpoints(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.shown.breakpoints()
     }
 
     fn step(&mut self) {
@@ -191,6 +210,7 @@ impl FakeStub {
                 stopped
             }
             text if text.starts_with("vCont;c") => {
+                self.shown.resumed.fetch_add(1, Ordering::SeqCst);
                 // Without a breakpoint it would run for ever.
                 loop {
                     if self.breakpoints().contains(&self.pc) {
@@ -249,6 +269,13 @@ fn error_of(status: &str) -> Option<String> {
     String::from_utf8(bytes?).ok()
 }
 
+/// Sends a request. Returns the answer.
+#[track_caller]
+fn ask(client: &mut Client, request: &str) -> String {
+    client.send(request.as_bytes()).expect("the proxy is there");
+    client.reply().expect("an answer")
+}
+
 #[test]
 fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
     for (fault, reason) in [
@@ -265,8 +292,8 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
         (Fault::RefusesAgain, Some("E28")),
         (Fault::RefusesStep, Some("answered `vCont;s` with `E01`")),
     ] {
-        let breakpoints = Breakpoints::default();
-        let stub = FakeStub::start_with(fault, Arc::clone(&breakpoints));
+        let shown = Shown::default();
+        let stub = FakeStub::start_with(fault, shown.clone());
         let proxy = proxy(&stub, &["--timeout", "2"]);
         let mut client = Client::connect_to(proxy.port);
         let mut ask = |request: &str| {
@@ -315,11 +342,10 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
         assert!(ask("QTFrame:0").starts_with('F'), "{fault:?}");
         // A stub that can be talked to has none of our breakpoints any more.
         if matches!(fault, Fault::RefusesAgain | Fault::RefusesStep) {
-            assert_eq!(
-                *breakpoints.lock().expect("a list"),
-                [0_u32; 0],
-                "{fault:?}"
-            );
+            assert_eq!(*shown.breakpoints(), [0_u32; 0], "{fault:?}");
+            // And its program ran on, until the stub itself stopped it.
+            assert!(stop.starts_with("T02"), "{fault:?}: {stop}");
+            assert!(shown.resumed() >= 2, "{fault:?}");
         }
     }
 }
@@ -329,10 +355,6 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
 fn a_breakpoint_that_a_stub_does_not_take_again_ends_the_run_with_its_reason() {
     let stub = FakeStub::start(Fault::RefusesAgain);
     let proxy = proxy(&stub, &["--timeout", "2"]);
-    let ask = |client: &mut Client, request: &str| {
-        client.send(request.as_bytes()).expect("the proxy is there");
-        client.reply().expect("an answer")
-    };
     let mut first = Client::connect_to(proxy.port);
     ask(&mut first, "qSupported:swbreak+");
     for request in ["QTinit", "QTDP:1:108:E:0:0", "QTDisconnected:1", "QTStart"] {
@@ -357,10 +379,7 @@ fn a_tracepoint_that_a_stub_cannot_serve_is_refused() {
         let stub = FakeStub::start(fault);
         let proxy = proxy(&stub, &["--timeout", "2"]);
         let mut client = Client::connect_to(proxy.port);
-        let mut ask = |request: &str| {
-            client.send(request.as_bytes()).expect("the proxy is there");
-            client.reply().expect("an answer")
-        };
+        let mut ask = |request: &str| ask(&mut client, request);
         ask("qSupported:swbreak+");
         assert_eq!(ask("QTinit"), "OK");
         assert_eq!(ask("QTDP:1:108:E:0:0"), "OK");
@@ -376,23 +395,20 @@ fn a_tracepoint_that_a_stub_cannot_serve_is_refused() {
 /// When a client has gone, and when a recording has ended, the stub has none of our breakpoints.
 #[test]
 fn nothing_is_left_at_a_stub() {
-    let breakpoints = Breakpoints::default();
-    let stub = FakeStub::start_with(Fault::Nothing, Arc::clone(&breakpoints));
+    let shown = Shown::default();
+    let stub = FakeStub::start_with(Fault::Nothing, shown.clone());
     let proxy = proxy(&stub, &[]);
     let mut client = Client::connect_to(proxy.port);
-    let mut ask = |request: &str| {
-        client.send(request.as_bytes()).expect("the proxy is there");
-        client.reply().expect("an answer")
-    };
+    let mut ask = |request: &str| ask(&mut client, request);
     ask("qSupported:swbreak+");
     for request in ["QTinit", "QTDP:1:108:E:0:0", "QTStart"] {
         assert_eq!(ask(request), "OK", "{request}");
     }
-    assert_eq!(*breakpoints.lock().expect("a list"), [0x108]);
+    assert_eq!(*shown.breakpoints(), [0x108]);
     assert_eq!(ask("D"), "OK");
-    assert_eq!(*breakpoints.lock().expect("a list"), [0_u32; 0]);
+    assert_eq!(*shown.breakpoints(), [0_u32; 0]);
 
-    let stub = FakeStub::start_with(Fault::Nothing, Arc::clone(&breakpoints));
+    let stub = FakeStub::start_with(Fault::Nothing, shown.clone());
     let folder = tempfile::tempdir().expect("a directory");
     // Some program: the place is an address.
     let elf = crate::support::linux_program(folder.path());
@@ -410,5 +426,66 @@ fn nothing_is_left_at_a_stub() {
     let errors = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{errors}");
     assert!(errors.contains("3 frames"), "{errors}");
-    assert_eq!(*breakpoints.lock().expect("a list"), [0_u32; 0]);
+    assert_eq!(*shown.breakpoints(), [0_u32; 0]);
+}
+
+/// A run that goes on without a debugger, and that the stub's fault ends: the program is not left stopped.
+#[test]
+fn a_program_runs_on_when_its_run_ends_without_a_client() {
+    let shown = Shown::default();
+    let stub = FakeStub::start_with(Fault::RefusesStep, shown.clone());
+    let proxy = proxy(&stub, &["--timeout", "2"]);
+    let mut first = Client::connect_to(proxy.port);
+    ask(&mut first, "qSupported:swbreak+");
+    for request in [
+        "QTinit",
+        "QTDP:1:108:E:0:0",
+        "QTDisconnected:1",
+        "QTStart",
+        "D",
+    ] {
+        assert_eq!(ask(&mut first, request), "OK", "{request}");
+    }
+    let mut second = Client::connect_to(proxy.port);
+    ask(&mut second, "qSupported:swbreak+");
+    let error = error_of(&ask(&mut second, "qTStatus"));
+    let reason = "answered `vCont;s` with `E01`";
+    assert!(
+        error.as_deref().is_some_and(|error| error.contains(reason)),
+        "{error:?}"
+    );
+    assert!(shown.resumed() >= 2);
+    assert_eq!(*shown.breakpoints(), [0_u32; 0]);
+}
+
+/// ^C and SIGTERM end the proxy in order.
+#[test]
+fn a_signal_takes_the_tracepoints_out_of_a_stub() {
+    for (signal, has_client) in [
+        (Signal::SIGTERM, true),
+        (Signal::SIGINT, true),
+        (Signal::SIGTERM, false),
+    ] {
+        let shown = Shown::default();
+        let stub = FakeStub::start_with(Fault::Nothing, shown.clone());
+        let mut proxy = proxy(&stub, &["--timeout", "2"]);
+        let mut client = Client::connect_to(proxy.port);
+        let mut ask = |request: &str| ask(&mut client, request);
+        ask("qSupported:swbreak+");
+        let stays = if has_client {
+            "QTDisconnected:0"
+        } else {
+            "QTDisconnected:1"
+        };
+        for request in ["QTinit", "QTDP:1:108:E:0:0", stays, "QTStart"] {
+            assert_eq!(ask(request), "OK", "{request}");
+        }
+        assert_eq!(*shown.breakpoints(), [0x108]);
+        let client = has_client.then_some(client);
+        kill(proxy.id(), signal).expect("it is there");
+        let status = proxy.end();
+        assert!(status.success(), "{signal}: {status}");
+        assert_eq!(*shown.breakpoints(), [0_u32; 0], "{signal}, {has_client}");
+        drop(client);
+    }
 }

@@ -441,3 +441,47 @@ fn a_stub_with_tracepoints_keeps_its_own() {
     assert!(features.contains("StaticTracepoints+"), "{features}");
     assert!(features.contains("ConditionalBreakpoints+"), "{features}");
 }
+
+/// gdbserver cannot save a trace: the proxy does.
+#[test]
+fn the_trace_of_a_stub_with_tracepoints_is_saved() {
+    need!("cc", "gdb", "gdbserver");
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = linux_program(folder.path());
+    let files = folder.path().join("files");
+    std::fs::create_dir(&files).expect("a directory");
+    for has_folder in [false, true] {
+        let stub = gdbserver(&program);
+        let option = format!("--files={}", files.display());
+        let options = [option.as_str()];
+        let proxy = proxy(&stub.address(), &options[..usize::from(has_folder)]);
+        let script = format!(
+            "target remote {}\n\
+             break main\ncontinue\ntvariable $seen\n\
+             trace work if n == 3\nactions\ncollect n, total, $regs\nteval $seen = $seen + 1\nend\n\
+             tstart\nbreak finish\ncontinue\ntstop\ntsave -r run.tf\nkill\n",
+            proxy.address()
+        );
+        let said = scripted(&program, folder.path(), &script);
+        let saved = files.join("run.tf");
+        assert_eq!(saved.exists(), has_folder, "{}{}", said.output, said.errors);
+        if !has_folder {
+            assert!(
+                said.errors.contains("--files"),
+                "{}{}",
+                said.output,
+                said.errors
+            );
+            continue;
+        }
+        assert_clean(&saved);
+        let show = "tfind start\nwhile $trace_frame != -1\nprintf \"= %d %d\\n\", $rdi, $seen\ntfind\nend\n";
+        let script = format!("target tfile {}\n{show}", saved.display());
+        let said = scripted(&program, folder.path(), &script);
+        let frames = compared(&said);
+        assert!(!frames.is_empty(), "{}{}", said.output, said.errors);
+        for frame in &frames {
+            assert!(frame.starts_with("= 3 "), "{frame}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! `record --upstream`, without a debugger.
 
-use tracewire_test_support::{BARE_MACHINES, assert_clean, need};
+use tracewire_test_support::{BARE_MACHINES, TWO_CPUS, assert_clean, need};
 
 use crate::support::{SCRIPT, gdbserver, linux_program, run, shown, tracewire, value};
 
@@ -164,4 +164,45 @@ fn a_stub_that_is_not_there_is_named() {
     assert_eq!(ended.status.code(), Some(2), "{errors}");
     assert!(errors.contains("cannot connect to the stub at"), "{errors}");
     assert!(!output.exists());
+}
+
+/// All cpus stop at each hit, and each has its own calls in order.
+#[test]
+fn two_cpus_behind_a_stub_are_recorded() {
+    need!("clang", "ld.lld", "qemu-system-aarch64");
+    let folder = tempfile::tempdir().expect("a directory");
+    let elf = TWO_CPUS.build(folder.path());
+    let qemu = TWO_CPUS.start(&elf, folder.path());
+    let place = |name: &str| folder.path().join(name);
+    let script = "trace work\nactions\n collect n\n while-stepping 2\n  collect $sp\n end\nend\n\
+                  trace round_done\nactions\n collect round\nend\npasscount 20\n";
+    std::fs::write(place("s.gdb"), script).expect("written");
+    let word = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+    run(&[
+        "record",
+        "-x",
+        &word(&place("s.gdb")),
+        "-o",
+        &word(&place("out.tf")),
+        "--upstream",
+        &format!("unix:{}", qemu.socket.display()),
+        "--elf",
+        &word(&elf),
+    ]);
+    let output = place("out.tf");
+    assert_clean(&output);
+    let frames = shown(&output, None);
+    for thread in 1..3 {
+        let own = frames.iter().filter(|frame| frame["thread"] == thread);
+        let of_work: Vec<_> = own.filter(|frame| frame["tracepoint"] == 1).collect();
+        assert!(of_work.len() > 30, "thread {thread}: {}", of_work.len());
+        let hits = of_work.chunks(3).filter(|frames| frames.len() == 3);
+        for (number, frames) in hits.enumerate() {
+            let n = (number % 10).to_string();
+            assert_eq!(value(frames[0], "n"), Some(n.as_str()), "{:#}", frames[0]);
+            for (step, frame) in frames.iter().enumerate() {
+                assert_eq!(frame["stepping"], step > 0, "{frame:#}");
+            }
+        }
+    }
 }

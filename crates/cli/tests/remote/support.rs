@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use nix::unistd::Pid;
 use tracewire_test_support::{Cc, tool};
 
 /// A script about hits of `work` and of rounds, for any machine.
@@ -99,6 +100,16 @@ pub struct Listening {
 }
 
 impl Listening {
+    /// The process, for a signal.
+    pub fn id(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).expect("a process"))
+    }
+
+    /// Waits for its end.
+    pub fn end(&mut self) -> std::process::ExitStatus {
+        self.child.wait().expect("it ends")
+    }
+
     #[track_caller]
     pub fn new(command: &mut Command) -> Self {
         let mut child = command

@@ -32,7 +32,6 @@ mod osdata;
 mod processes;
 mod program;
 mod run;
-mod shutdown;
 mod signals;
 mod stops;
 mod tracing;
@@ -43,7 +42,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use crate::trace::SaveFolder;
 pub use dialect::DisabledPackets;
 pub use program::LiveProgram;
-pub use shutdown::ShutdownHandle;
 
 use crate::acceptor::{AcceptedClient, Acceptor};
 use crate::handshake::Admission;
@@ -56,7 +54,7 @@ use breakpoints::Words;
 use connection::Client;
 
 /// Serves live programs to one client after the other. It ends when no program is left, when a client has detached from
-/// the last or killed it, or through a [`ShutdownHandle`]; with `once`, after the first client.
+/// the last or killed it, or through a [`ShutdownHandle`](crate::ShutdownHandle); with `once`, after the first client.
 ///
 /// When a connection is lost, stopped threads stay stopped, and running ones run on: signals are delivered and
 /// breakpoints ignored until the next client comes, which stops them. A trace run goes on if the client has requested

@@ -21,12 +21,12 @@ use super::launcher::Launcher;
 use super::monitor::Diagnostics;
 use super::non_stop::NonStop;
 use super::osdata::OsTables;
-use super::shutdown::ShutdownHandle;
 use super::signals;
 use super::stops::Stops;
 use super::tracing::Tracing;
 use crate::answers::{FAILED, respond};
 use crate::session::{Answer, Responder, Unsolicited};
+use crate::shutdown::ShutdownHandle;
 use crate::trace::{SaveFolder, TraceMachine};
 
 /// The processes that are debugged, and a trace experiment on one of them.
@@ -86,7 +86,7 @@ impl LiveProgram {
         let registers = Process::machine_registers();
         let inferiors = Inferiors::new(registers);
         Self {
-            shutdown: ShutdownHandle::new(inferiors.tracees.interrupter()),
+            shutdown: ShutdownHandle::new(Some(inferiors.tracees.interrupter())),
             inferiors,
             launcher: Launcher::new(launch),
             dialect: Dialect::default(),

@@ -11,6 +11,8 @@
 //! - `Z0` and `Z1` where a tracepoint has such a breakpoint are kept here.
 //! - Non-stop mode, and conditions and commands of breakpoints, are not announced: the client has its own.
 //!
+//! The tracepoint packets of a stub that has tracepoints of its own pass, except `QTSave` where the stub does not have it.
+//!
 //! With Tracewire's plugin in the QEMU behind the stub ([`Proxy::use_plugin`]), the plugin carries out runs, and no tracepoint is at the stub.
 //!
 //! The stub is not trusted to answer. What it does wrong ends the trace run, whose status has the reason; frames can be looked at.
@@ -21,6 +23,7 @@ mod frames;
 mod inside;
 mod processes;
 mod resume;
+mod saving;
 mod session;
 mod unattended;
 
@@ -38,12 +41,13 @@ use crate::handshake::Admission;
 use crate::log::SessionLog;
 use crate::serve::Clients;
 use crate::session::Ended;
+use crate::shutdown::ShutdownHandle;
 use crate::trace::{SaveFolder, Trace, TraceMachine};
 use crate::transport::Listener;
 use client::Client;
 use inside::Inside;
 use processes::Processes;
-use resume::Running;
+use resume::{Plan, Running};
 use session::Session;
 
 /// Whose tracepoints a client sees.
@@ -61,7 +65,11 @@ pub struct Proxy {
     target: RemoteTarget,
     /// None where the stub has tracepoints of its own, which are let pass.
     trace: Option<Trace>,
+    /// Where the trace of a stub that has tracepoints of its own is saved.
+    save: Option<SaveFolder>,
     running: Option<Running>,
+    /// What the client wants to run, while threads are brought past tracepoints for it. An error leaves it here.
+    on_the_way: Option<Plan>,
     /// The thread that the client has selected, or that the last stop reply named.
     selected: Option<ThreadSelector>,
     processes: Processes,
@@ -74,6 +82,7 @@ pub struct Proxy {
     has_client: Arc<AtomicBool>,
     /// A stop was reported as an interrupt that the stub may still report by itself.
     owes_interrupt: bool,
+    shutdown: ShutdownHandle,
 }
 
 impl Proxy {
@@ -94,7 +103,7 @@ impl Proxy {
                 xml: machine.target_xml().to_owned(),
                 byte_order: machine.byte_order(),
             };
-            let mut trace = Trace::new(trace_machine, save);
+            let mut trace = Trace::new(trace_machine, save.clone());
             // No code runs in the program but its own.
             trace.experiment.set_mechanism(Mechanism::Trap);
             trace.experiment.set_address_form(machine.address_form());
@@ -103,7 +112,9 @@ impl Proxy {
         Ok(Self {
             target: RemoteTarget::new(stub),
             trace,
+            save,
             running: None,
+            on_the_way: None,
             selected: None,
             processes: Processes::default(),
             lost: None,
@@ -111,6 +122,7 @@ impl Proxy {
             notices: |_| {},
             has_client: Arc::default(),
             owes_interrupt: false,
+            shutdown: ShutdownHandle::new(None),
         })
     }
 
@@ -118,6 +130,12 @@ impl Proxy {
     #[must_use]
     pub fn has_client(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_client)
+    }
+
+    /// A handle that ends [`serve`] from another thread: the tracepoints come out of the stub's program, which is left as it is.
+    #[must_use]
+    pub fn shutdown(&self) -> ShutdownHandle {
+        self.shutdown.clone()
     }
 
     /// Whether the stub has tracepoints of its own, which are let pass.
@@ -168,24 +186,40 @@ impl Proxy {
         }
     }
 
-    /// The client has gone, without a word or with one.
-    fn end_session(&mut self) -> Result<(), RemoteError> {
+    /// The client has gone, without a word or with one. The program is left as it was: it runs, or it does not.
+    fn end_session(&mut self) {
         let was_running = self.running.is_some();
-        if was_running {
-            self.stop_program()?;
+        if was_running && let Err(error) = self.stop_program() {
+            self.fail(&error);
         }
-        self.target.remove_debuggers_breakpoints()?;
+        if let Err(error) = self.target.remove_debuggers_breakpoints() {
+            self.fail(&error);
+        }
         self.look_inside();
         if let Some(trace) = &mut self.trace {
-            trace.client_gone(&mut self.target);
+            match self.shutdown.is_over() {
+                true => trace.stop_for_good(Some(&mut self.target)),
+                false => trace.client_gone(&mut self.target),
+            }
             trace.selected = None;
         }
         self.end_inside();
-        // It is left as it was.
-        if was_running && self.lost.is_none() {
-            self.resume_all()?;
+        if was_running {
+            self.run_again();
         }
-        Ok(())
+    }
+
+    /// Lets a program that ran before run again. What its tracepoints do wrong ends the trace run; then it runs without them.
+    fn run_again(&mut self) {
+        for _ in 0..2 {
+            if self.lost.is_some() {
+                return;
+            }
+            match self.resume_all() {
+                Ok(()) => return,
+                Err(error) => _ = self.fail(&error),
+            }
+        }
     }
 }
 
@@ -226,30 +260,37 @@ pub fn serve(
         features: features::merged(proxy.stub().features(), proxy.trace.is_some()),
         hint: "You are let in. In GDB: attach 1\n".to_owned(),
     });
+    proxy.shutdown.waits_at(listener)?;
     let mut acceptor = Acceptor::new(listener, admission);
     loop {
         let received = if proxy.running.is_some() {
-            unattended::receive(&mut acceptor, proxy)?
+            unattended::receive(&mut acceptor, proxy)
         } else {
-            acceptor.accept()?
+            acceptor.accept()
         };
+        if proxy.shutdown.is_over() {
+            proxy.end_session();
+            return Ok(());
+        }
+        let received = received?;
         if proxy.running.is_some()
             && let Err(error) = proxy.stop_program()
         {
             proxy.fail(&error);
         }
+        proxy.shutdown.serves(Some(&received.transport))?;
         let client = Client::new(received);
         proxy.has_client.store(true, Ordering::SeqCst);
         let ended = Session::new(proxy, client, log).run();
         proxy.has_client.store(false, Ordering::SeqCst);
+        proxy.shutdown.serves(None)?;
         let left = matches!(ended, Ok(Ended::Left));
         let goes_on = proxy.trace.as_ref().is_some_and(Trace::outlives_client);
-        if (!left || goes_on)
-            && let Err(error) = proxy.end_session()
-        {
-            proxy.fail(&error);
+        if !left || goes_on {
+            proxy.end_session();
         }
-        if once || listener.is_stdio() || left && !goes_on || proxy.lost.is_some() {
+        let is_over = proxy.lost.is_some() || proxy.shutdown.is_over();
+        if once || listener.is_stdio() || left && !goes_on || is_over {
             return Ok(());
         }
     }

@@ -9,8 +9,8 @@ use tracewire_packets::family::stop::StopReply;
 use tracewire_packets::{Reply, ReplyKind, Request, Signal, ThreadSelector, Which};
 use tracewire_target_remote::{Passed, RemoteError, Stop, StopEvent};
 
-use super::Proxy;
 use super::client::Client;
+use super::{Proxy, is_end};
 
 /// A thread, as the stub names it.
 type Thread = Option<ThreadSelector>;
@@ -183,6 +183,36 @@ impl Proxy {
         request: &[u8],
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Told, RemoteError> {
+        self.on_the_way = Some(plan.clone());
+        let told = self.go_past(plan, request, interrupted)?;
+        self.on_the_way = None;
+        Ok(told)
+    }
+
+    /// After an error that has ended the trace run: lets what ran run on, without tracepoints. `None` where the client is to get the stop: for
+    /// a step, an interrupt, and a stop that may be the client's.
+    pub(super) fn run_on(&mut self) -> Result<Option<Told>, RemoteError> {
+        let running = self.running.take();
+        let is_interrupted = running.is_some_and(|running| running.interrupted.is_some());
+        let plan = self.on_the_way.take();
+        let plan = plan.filter(|plan| plan.step.is_none() && !plan.is_reverse && !is_interrupted);
+        match plan {
+            Some(plan) if self.lost.is_none() => {
+                let again = plan.again.clone();
+                let told = self.go(plan, &again, &mut || false);
+                self.on_the_way = None;
+                told.map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn go_past(
+        &mut self,
+        plan: Plan,
+        request: &[u8],
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Told, RemoteError> {
         if self.is_inside() {
             self.runs_inside();
             return self.pass_on(plan);
@@ -334,6 +364,7 @@ impl Proxy {
         if running.plan.is_reverse {
             return self.while_reversing(stop, running);
         }
+        self.on_the_way = None;
         let payload = stop.payload.clone();
         let steps = running.plan.step.as_ref();
         // The only one that runs, where one of them is not named.
@@ -342,9 +373,16 @@ impl Proxy {
         });
         let is_trap = stop.is_trap();
         let with_interrupt = stop.with_signal(Signal::INTERRUPT);
-        let arrival = self
-            .target
-            .take_stop(stop, stepped, &mut trace.experiment)?;
+        let taken = self.target.take_stop(stop, stepped, &mut trace.experiment);
+        let arrival = match taken {
+            Ok(arrival) => arrival,
+            Err(error) => {
+                if is_trap && !stepped && !is_end(&error) && self.is_at_site() {
+                    self.on_the_way = Some(running.plan);
+                }
+                return Err(error);
+            }
+        };
         self.take_out();
         let is_clients = self.target.breakpoints().is_debuggers(arrival.address);
         let is_ours = is_trap && arrival.is_hit && !is_clients && !stepped
@@ -363,6 +401,15 @@ impl Proxy {
         self.go(running.plan, &again, interrupted)
     }
 
+    /// Whether the program has stopped at a tracepoint, and at no breakpoint of the client's.
+    fn is_at_site(&mut self) -> bool {
+        let Ok(here) = self.target.program_counter() else {
+            return false;
+        };
+        let breakpoints = self.target.breakpoints();
+        breakpoints.is_site(here) && !breakpoints.is_debuggers(here)
+    }
+
     /// Whether a stop is for an interrupt that was reported to the client already.
     fn is_owed(&mut self, stop: &Stop, running: &Running) -> bool {
         let owed = std::mem::take(&mut self.owes_interrupt);
@@ -374,9 +421,7 @@ impl Proxy {
         let payload = stop.payload.clone();
         let is_trap = stop.is_trap();
         self.target.note_stop(stop);
-        let here = self.target.program_counter()?;
-        let breakpoints = self.target.breakpoints();
-        let is_ours = is_trap && breakpoints.is_site(here) && !breakpoints.is_debuggers(here);
+        let is_ours = is_trap && self.is_at_site();
         if is_ours && running.plan.first == b"bc" && running.interrupted.is_none() {
             self.target.stub_mut().send(b"bc")?;
             return Ok(Told::Nothing);
@@ -413,7 +458,9 @@ impl Proxy {
             _ => ResumeRequest::ContinueFrom { address: None },
         };
         if let Some(plan) = Plan::of(&request, &parsed, None) {
-            self.go(plan, &request, &mut || false)?;
+            let told = self.go(plan, &request, &mut || false);
+            self.on_the_way = None;
+            told?;
         }
         Ok(())
     }
@@ -434,6 +481,38 @@ impl Proxy {
             self.while_running(payload, &mut || true)?;
         }
         Ok(())
+    }
+
+    /// The stub has refused what went along with a resumption, and its program runs. It is stopped, so that the tracepoints can come out. The
+    /// packet where it is gone instead.
+    pub(super) fn halt(&mut self, running: Running) -> Result<Option<Vec<u8>>, RemoteError> {
+        self.target.stub_mut().interrupt()?;
+        let limit = self.target.stub().limit();
+        let deadline = Instant::now() + limit;
+        loop {
+            let Some(payload) = self.target.stub_mut().receive(deadline)? else {
+                return Err(RemoteError::Silent {
+                    request: "an interrupt".to_owned(),
+                    seconds: limit.as_secs(),
+                });
+            };
+            match StopEvent::parse(payload) {
+                StopEvent::Stopped(stop) => {
+                    let (is_trap, is_interrupt) =
+                        (stop.is_trap(), stop.signal == Signal::INTERRUPT);
+                    self.target.note_stop(stop);
+                    // It may report the interrupt when it runs again.
+                    self.owes_interrupt = !is_interrupt;
+                    if is_interrupt || is_trap && self.is_at_site() {
+                        self.on_the_way = Some(running.plan);
+                    }
+                    return Ok(None);
+                }
+                StopEvent::Gone(payload) => return Ok(Some(payload)),
+                // What the program prints meanwhile.
+                StopEvent::Aside(_) | StopEvent::Other(_) => {}
+            }
+        }
     }
 
     /// Where a client sees an address, as the program counter has it.

@@ -15,14 +15,14 @@ use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::{Object, TransferRequest};
 use tracewire_packets::log::Direction;
 use tracewire_packets::tracepoint::TraceRequest;
-use tracewire_packets::{Failure, Reply, ReplyKind, Request, Which};
-use tracewire_target_remote::{RemoteError, StopEvent, Stub};
+use tracewire_packets::{Failure, HexBytes, Reply, ReplyKind, Request, Which};
+use tracewire_target_remote::{RemoteError, Stop, StopEvent, Stub};
 
 use super::client::Client;
 use super::features::{for_stub, merged};
 use super::frames::FrameView;
 use super::resume::{Plan, Told};
-use super::{Proxy, is_end};
+use super::{Proxy, is_end, saving};
 use crate::answers::respond;
 use crate::log::SessionLog;
 use crate::session::{Answer, Ended};
@@ -283,6 +283,13 @@ impl<'p> Session<'p> {
                 self.send(&Reply::Unsupported);
             }
             Request::Trace(request) if !self.proxy.passes_tracepoints() => self.trace(request),
+            Request::Trace(TraceRequest::Save { file }) if self.proxy.lost.is_none() => {
+                let saved = self.save(payload, file);
+                match saved {
+                    Ok(answer) => self.send_raw(&answer),
+                    Err(error) => self.failed(&error),
+                }
+            }
             Request::Memory(_) | Request::Register(_) if frame => self.of_frame(&request),
             Request::Transfer(TransferRequest::Transfer { window })
                 if window.object == Object::TraceframeInfo && !self.proxy.passes_tracepoints() =>
@@ -366,6 +373,17 @@ impl<'p> Session<'p> {
         self.send(&reply);
     }
 
+    /// Has the stub save its trace, or saves it for the stub.
+    fn save(&mut self, payload: &[u8], name: &HexBytes) -> Result<Vec<u8>, RemoteError> {
+        let stub = self.proxy.target.stub_mut();
+        let answer = stub.request(payload)?;
+        if !answer.is_empty() {
+            return Ok(answer);
+        }
+        let folder = self.proxy.save.as_ref();
+        saving::save(stub, folder, name).map(|reply| reply.to_bytes())
+    }
+
     /// Answers from the selected trace frame.
     fn of_frame(&mut self, request: &Request) {
         let Proxy { trace, target, .. } = &mut *self.proxy;
@@ -413,8 +431,7 @@ impl<'p> Session<'p> {
             self.send(&Reply::Ok);
             let removed = self.proxy.target.remove_debuggers_breakpoints();
             self.check(removed);
-            let resumed = self.proxy.resume_all();
-            self.check(resumed);
+            self.proxy.run_again();
             return Some(Ended::Left);
         }
         self.stop_tracing();
@@ -472,19 +489,34 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// An error while the program ran: the program is stopped, and the client gets the error.
+    /// An error while the program ran: the trace run is over, and the client gets the reason. The program runs on, where the client did not ask
+    /// for a stop, or is stopped.
     fn failed_running(&mut self, error: &RemoteError) {
-        let was_stopped = self.proxy.target.last_stop().cloned();
         let words = self.proxy.fail(error);
-        self.proxy.running = None;
-        match was_stopped {
-            Some(stop) if !is_end(error) => {
-                let text = format!("tracewire: the trace run has ended: {words}\n");
-                let text = tracewire_packets::HexBytes(text.into_bytes());
-                self.send(&Reply::Output(text));
-                self.send_raw(&stop.with_signal(tracewire_packets::Signal(0)));
+        let was_stopped = self.proxy.target.last_stop().cloned();
+        let Some(stop) = was_stopped.filter(|_| !is_end(error)) else {
+            self.proxy.running = None;
+            self.send(&Reply::Error(Failure::text(&words)));
+            return;
+        };
+        let text = format!("tracewire: the trace run has ended: {words}\n");
+        let text = HexBytes(text.into_bytes());
+        self.send(&Reply::Output(text));
+        match self.proxy.run_on() {
+            Ok(Some(told)) => self.tell(Ok(told)),
+            Ok(None) => self.send_stop(&stop),
+            Err(error) => {
+                self.proxy.fail(&error);
+                self.send_stop(&stop);
             }
-            _ => self.send(&Reply::Error(Failure::text(&words))),
+        }
+    }
+
+    /// Reports a stop that may be that of a tracepoint, of which the client does not know.
+    fn send_stop(&mut self, stop: &Stop) {
+        match stop.is_trap() {
+            true => self.send_raw(&stop.with_signal(tracewire_packets::Signal(0))),
+            false => self.send_raw(&stop.payload),
         }
     }
 
@@ -525,8 +557,16 @@ impl<'p> Session<'p> {
 impl Proxy {
     /// A packet that has come from the stub by now.
     pub(super) fn receive_now(&mut self) -> Result<Option<Vec<u8>>, RemoteError> {
-        self.target
+        let received = self
+            .target
             .stub_mut()
-            .receive(Instant::now() + Duration::ZERO)
+            .receive(Instant::now() + Duration::ZERO);
+        match (&received, self.running.clone()) {
+            (Err(RemoteError::Refused { .. }), Some(running)) => match self.halt(running)? {
+                Some(gone) => Ok(Some(gone)),
+                None => received,
+            },
+            _ => received,
+        }
     }
 }

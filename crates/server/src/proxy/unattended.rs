@@ -8,6 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracewire_target_remote::RemoteError;
 
 use super::Proxy;
+use super::resume::Told;
 use crate::acceptor::{AcceptedClient, Acceptor};
 
 /// Lets the program run until there is a client.
@@ -23,8 +24,12 @@ pub(super) fn receive(
             drop(theirs);
             received
         });
-        if let Err(error) = run(proxy, &ours) {
+        while let Err(error) = run(proxy, &ours) {
             proxy.fail(&error);
+            // Where the stub goes on, so does the program, without tracepoints.
+            if !matches!(proxy.run_on(), Ok(Some(Told::Nothing))) {
+                break;
+            }
         }
         receiving
             .join()

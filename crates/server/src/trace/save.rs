@@ -20,13 +20,30 @@ use super::buffer::Copy;
 pub struct SaveFolder(pub PathBuf);
 
 impl SaveFolder {
-    /// The path of a name, which must not lead out of the directory.
-    fn file(&self, name: &str) -> Option<PathBuf> {
-        let path = Path::new(name);
+    /// The path of a client's name, which must not lead out of the directory.
+    ///
+    /// # Errors
+    /// When there is no directory, or the name leads out of it: the answer to the client.
+    pub(crate) fn destination(
+        folder: Option<&Self>,
+        HexBytes(name): &HexBytes,
+    ) -> Result<PathBuf, Failure> {
+        let Some(Self(folder)) = folder else {
+            return Err(Failure::text(
+                "the server was not given a folder for files (--files)",
+            ));
+        };
+        let name = String::from_utf8_lossy(name);
+        let path = Path::new(&*name);
         let inside = path
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        (inside && path.file_name().is_some()).then(|| self.0.join(path))
+        if !inside || path.file_name().is_none() {
+            return Err(Failure::text(
+                "the name of the file leads out of the folder that the server was given",
+            ));
+        }
+        Ok(folder.join(path))
     }
 }
 
@@ -73,17 +90,10 @@ impl Trace {
         Some(Copy::new(file, block_size, self.machine.byte_order))
     }
 
-    pub(crate) fn save(&mut self, HexBytes(name): &HexBytes) -> Reply {
-        let name = String::from_utf8_lossy(name);
-        let Some(folder) = &self.save else {
-            return Reply::Error(Failure::text(
-                "the server was not given a folder for files (--files)",
-            ));
-        };
-        let Some(path) = folder.file(&name) else {
-            return Reply::Error(Failure::text(
-                "the name of the file leads out of the folder that the server was given",
-            ));
+    pub(crate) fn save(&mut self, name: &HexBytes) -> Reply {
+        let path = match SaveFolder::destination(self.save.as_ref(), name) {
+            Ok(path) => path,
+            Err(failure) => return Reply::Error(failure),
         };
         match self.write(&path) {
             Ok(()) => Reply::Ok,

@@ -10,12 +10,13 @@ use tracewire_target_linux::Interrupter;
 
 use crate::transport::{Listener, Transport};
 
-/// A handle that ends [`serve`](super::serve) from another thread: the client is dropped as if it had disconnected, and
-/// no more are accepted. On standard input and output it takes effect at the next input, or when the program stops.
+/// A handle that ends [`live::serve`](crate::live::serve) or [`proxy::serve`](crate::proxy::serve) from another thread: the client is dropped as if it
+/// had disconnected, and no more are accepted. On standard input and output it takes effect at the next input, or when the program stops.
 #[derive(Clone, Debug)]
 pub struct ShutdownHandle {
     state: Arc<State>,
-    interrupter: Interrupter,
+    /// Ends a wait for a live program; a stub has none.
+    interrupter: Option<Interrupter>,
 }
 
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ struct State {
 }
 
 impl ShutdownHandle {
-    pub(super) fn new(interrupter: Interrupter) -> Self {
+    pub(crate) fn new(interrupter: Option<Interrupter>) -> Self {
         Self {
             state: Arc::default(),
             interrupter,
@@ -53,21 +54,23 @@ impl ShutdownHandle {
             client.close();
         }
         drop(waits);
-        self.interrupter.interrupt();
+        if let Some(interrupter) = &self.interrupter {
+            interrupter.interrupt();
+        }
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.state.over.load(Ordering::SeqCst)
     }
 
     /// Clients are waited for there.
-    pub(super) fn waits_at(&self, listener: &Listener) -> io::Result<()> {
+    pub(crate) fn waits_at(&self, listener: &Listener) -> io::Result<()> {
         self.waits().0 = listener.duplicate()?;
         Ok(())
     }
 
     /// Sets the current client; `None` when it has gone.
-    pub(super) fn serves(&self, client: Option<&Transport>) -> io::Result<()> {
+    pub(crate) fn serves(&self, client: Option<&Transport>) -> io::Result<()> {
         let client = client.map(Transport::duplicate).transpose()?;
         let mut waits = self.waits();
         if self.is_over()
