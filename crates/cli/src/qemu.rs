@@ -4,6 +4,7 @@ mod debugger;
 mod tracepoints;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -24,7 +25,7 @@ The plugin is libtracewire_qemu_plugin.so, of the crate tracewire-qemu-plugin; i
 
 The file is QEMU4V's text, compressed where its name ends in .zst. What is in it when QEMU is killed can be used.
 
-With -x or -t it runs tracepoints in place of that: conditions are evaluated and values collected inside QEMU, and the guest never stops. \
+With -x or -t it runs tracepoints in place of that: conditions are evaluated and values collected inside QEMU, and the guest does not stop for them. \
 The frames are those of `record --upstream` on the same script, in a trace file that GDB opens. The run ends with a pass count, a full buffer or \
 an error, and QEMU with it unless --keep-running is given; or it ends with QEMU. Watches are refused, and so are \
 conditions on eflags of x86, which QEMU does not have while the guest runs.
@@ -131,6 +132,9 @@ pub struct QemuArguments {
     /// End after so many instructions
     #[arg(long, value_name = "COUNT", conflicts_with = "experiment")]
     pub limit: Option<u64>,
+    /// Go on in another file (NAME.2.trace and so on) when one has this much text: bytes, or with KiB, MiB, GiB. Each can be used without the others
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "experiment")]
+    pub split: Option<u64>,
     /// Let the guest run on after --stop, --limit or the run of tracepoints; else QEMU ends then
     #[arg(long)]
     pub keep_running: bool,
@@ -140,7 +144,7 @@ pub struct QemuArguments {
         value_name = "ADDRESS",
         conflicts_with_all = [
             "output", "experiment", "registers", "memory", "no_disassembly", "range", "function", "elf", "cpu", "start", "skip", "stop",
-            "limit", "keep_running",
+            "limit", "split", "keep_running",
         ],
     )]
     pub gdb: Option<ConnectionAddress>,
@@ -194,10 +198,12 @@ pub fn qemu(arguments: &QemuArguments) -> anyhow::Result<Answer> {
     let output = std::path::absolute(shown)?;
     let mut all = vec![joined("out=", output.as_os_str())];
     all.extend(options(arguments)?.into_iter().map(OsString::from));
+    let before = identity(&output);
     let status = start(plugin, all, &arguments.command)?;
     let shown = shown.display();
     let length = output.metadata().map_or(0, |metadata| metadata.len());
-    if length == 0 {
+    // A file of that name may be there from before.
+    if length == 0 || identity(&output) == before {
         if status.success() {
             message!(
                 "tracewire: nothing was recorded; the plugin sees instructions of QEMU's own emulation (-accel tcg) alone"
@@ -215,6 +221,17 @@ pub fn qemu(arguments: &QemuArguments) -> anyhow::Result<Answer> {
         "tracewire: look at it with\n  tracewire info {shown}\n  tracewire show {shown} --instruction 0..20\n  tracewire serve :2345 {shown}"
     );
     Ok(Answer::Yes)
+}
+
+/// Which file is at a path; none where there is none.
+fn identity(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let metadata = path.metadata().ok()?;
+    Some((
+        metadata.dev(),
+        metadata.ino(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    ))
 }
 
 /// Runs QEMU with the plugin and its options, to its end.
@@ -338,6 +355,9 @@ fn options(arguments: &QemuArguments) -> anyhow::Result<Vec<String>> {
     }
     if let Some(limit) = arguments.limit {
         options.push(format!("limit={limit}"));
+    }
+    if let Some(size) = arguments.split {
+        options.push(format!("split={size}"));
     }
     if arguments.keep_running {
         options.push("keep-running=on".to_owned());

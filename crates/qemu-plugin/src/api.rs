@@ -182,7 +182,6 @@ functions! {
     registers: c"qemu_plugin_get_registers", fn() -> *mut Array;
     read_register: c"qemu_plugin_read_register", fn(*mut c_void, *mut Array) -> c_int;
     array_new: c"g_byte_array_new", fn() -> *mut Array;
-    array_resize: c"g_byte_array_set_size", fn(*mut Array, c_uint) -> *mut Array;
     array_free: c"g_array_free", fn(*mut Array, c_int) -> *mut c_char;
     free: c"g_free", fn(*mut c_void);
 }
@@ -449,9 +448,10 @@ impl Api {
     /// # Safety
     /// The caller is in an [`InstructionCallback`] that reads registers.
     pub unsafe fn read_register(&mut self, register: RegisterHandle) -> &[u8] {
-        // SAFETY: the caller is in a callback, on the thread of the cpu. QEMU appends to the array, which is this value's.
+        // SAFETY: the caller is in a callback, on the thread of the cpu. QEMU appends to the array, which is this value's; GLib has its
+        // length there, and nowhere else.
         unsafe {
-            (self.functions.array_resize)(self.scratch, 0);
+            (*self.scratch).len = 0;
             let size = (self.functions.read_register)(
                 ptr::without_provenance_mut(register.0),
                 self.scratch,

@@ -5,8 +5,8 @@
 //! qemu-system-riscv64 -plugin libtracewire_qemu_plugin.so,out=run.trace,limit=1000000 -kernel firmware.elf
 //! ```
 //!
-//! With `experiment=FILE` it runs the tracepoints of that file instead, and writes a trace file. With `control=SOCKET` it runs those that
-//! a debugger's side hands over.
+//! With `experiment=FILE` it runs the tracepoints of that file instead, and writes a trace file. With `control=SOCKET` it runs the tracepoints
+//! that a debugger's proxy sends.
 //!
 //! `tracewire qemu` starts QEMU with it, and all of Tracewire reads the file. The arguments are those of [`options::Options`].
 //!
@@ -186,10 +186,11 @@ extern "C" fn on_exit(_: Id, _: *mut c_void) {
     let Some((_, queue)) = RECORDER.get() else {
         return;
     };
-    let (recorded, out) = match recorder() {
+    let (recorded, more, out) = match recorder() {
         Some(mut recorder) => {
             recorder.end();
-            (recorder.recorded(), recorder.options().out.clone())
+            let out = recorder.options().out.clone();
+            (recorder.recorded(), recorder.more_files(), out)
         }
         None => return,
     };
@@ -197,7 +198,15 @@ extern "C" fn on_exit(_: Id, _: *mut c_void) {
     match queue.end() {
         None => {
             let name = out.file_name().unwrap_or(out.as_os_str());
-            eprintln!("tracewire: {recorded} instructions in {}", name.display());
+            let more = match more {
+                0 => String::new(),
+                1 => " and one more file".to_owned(),
+                more => format!(" and {more} more files"),
+            };
+            eprintln!(
+                "tracewire: {recorded} instructions in {}{more}",
+                name.display()
+            );
         }
         Some(error) => eprintln!("tracewire: {}: {error}", out.display()),
     }

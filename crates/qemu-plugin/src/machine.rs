@@ -38,9 +38,11 @@ pub struct Peculiarities {
     /// The register that has the mode, and what its value means.
     pub mode: Option<(&'static str, ModeOf)>,
     /// The mode in the trace for a machine whose mode register cannot be read.
-    pub usual_mode: &'static str,
-    /// The registers that an interrupt or an exception changes without changing the mode.
+    pub usual_mode: &'static [u8; 3],
+    /// The registers that an interrupt or an exception changes, beside the one that has the mode, where the mode stays the same.
     pub at_exceptions: &'static [&'static str],
+    /// Those that it changes where no register has the mode.
+    pub at_exceptions_without_mode: &'static [&'static str],
     /// The registers that QEMU does not keep up to date while the guest runs: they are left out.
     pub unavailable: &'static [&'static str],
     /// The number of digits of an address.
@@ -51,20 +53,23 @@ pub struct Peculiarities {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mode {
     /// As the trace names it: the one of QEMU4V's modes that has the same rights.
-    pub name: &'static str,
+    pub name: &'static [u8; 3],
     /// The letter of the instruction set.
-    pub set: &'static str,
+    pub set: u8,
     /// Whether the registers are those of another machine, so that an instruction's code does not show which it writes.
     pub is_foreign: bool,
+    /// Whether the first instruction of a block changes the register that has the mode, whatever its code is.
+    pub is_changed_at_once: bool,
     /// Other registers may be in use where this differs.
     pub bank: u64,
 }
 
-const fn usual(name: &'static str, bank: u64) -> Mode {
+const fn usual(name: &'static [u8; 3], bank: u64) -> Mode {
     Mode {
         name,
-        set: "A",
+        set: b'A',
         is_foreign: false,
+        is_changed_at_once: false,
         bank,
     }
 }
@@ -74,8 +79,9 @@ impl Peculiarities {
     pub fn of(architecture: Architecture) -> Self {
         let none = Self {
             mode: None,
-            usual_mode: "svc",
+            usual_mode: b"svc",
             at_exceptions: &[],
+            at_exceptions_without_mode: &[],
             unavailable: &[],
             address_digits: usize::from(architecture.pointer_size()) * 2,
         };
@@ -89,12 +95,15 @@ impl Peculiarities {
             },
             Architecture::Arm | Architecture::ArmBig => Self {
                 mode: Some(("cpsr", arm)),
-                at_exceptions: &["sp", "lr", "cpsr"],
+                // The stack pointer is that of the mode.
+                at_exceptions: &["lr"],
+                // The M profile has no modes. An exception puts registers on the stack, and the return from one takes them back.
+                at_exceptions_without_mode: &["r0", "r1", "r2", "r3", "r12", "sp", "lr", "xpsr"],
                 ..none
             },
             Architecture::Aarch64 => Self {
+                // The stack pointer is that of the mode.
                 mode: Some(("cpsr", aarch64)),
-                at_exceptions: &["sp", "cpsr"],
                 ..none
             },
             Architecture::Mips
@@ -102,7 +111,7 @@ impl Peculiarities {
             | Architecture::Mips64
             | Architecture::Mips64Little => Self {
                 mode: Some(("status", mips)),
-                at_exceptions: &["status", "cause", "badvaddr"],
+                at_exceptions: &["cause", "badvaddr"],
                 ..none
             },
             Architecture::Riscv32 | Architecture::Riscv64 => Self {
@@ -112,7 +121,6 @@ impl Peculiarities {
             Architecture::PowerPc | Architecture::PowerPc64 | Architecture::PowerPc64Little => {
                 Self {
                     mode: Some(("msr", power)),
-                    at_exceptions: &["msr"],
                     ..none
                 }
             }
@@ -122,21 +130,21 @@ impl Peculiarities {
 }
 
 fn x86(cs: u64) -> Mode {
-    usual(if cs & 3 == 3 { "usr" } else { "svc" }, cs)
+    usual(if cs & 3 == 3 { b"usr" } else { b"svc" }, cs)
 }
 
 fn arm(cpsr: u64) -> Mode {
     let name = match cpsr & 31 {
-        0x10 => "usr",
-        0x11 => "fiq",
-        0x12 => "irq",
-        0x16 => "mon",
-        0x17 => "abt",
-        0x1b => "und",
-        0x1f => "sys",
-        _ => "svc",
+        0x10 => b"usr",
+        0x11 => b"fiq",
+        0x12 => b"irq",
+        0x16 => b"mon",
+        0x17 => b"abt",
+        0x1b => b"und",
+        0x1f => b"sys",
+        _ => b"svc",
     };
-    let set = if cpsr >> 5 & 1 == 1 { "T" } else { "A" };
+    let set = if cpsr >> 5 & 1 == 1 { b'T' } else { b'A' };
     Mode {
         set,
         ..usual(name, cpsr & 31)
@@ -151,28 +159,32 @@ fn aarch64(cpsr: u64) -> Mode {
         };
     }
     let name = match cpsr >> 2 & 3 {
-        0 => "usr",
-        3 => "mon",
-        _ => "svc",
+        0 => b"usr",
+        3 => b"mon",
+        _ => b"svc",
     };
-    usual(name, cpsr & 31)
+    Mode {
+        // BTYPE: how an indirect branch came here.
+        is_changed_at_once: cpsr >> 10 & 3 != 0,
+        ..usual(name, cpsr & 31)
+    }
 }
 
 fn mips(status: u64) -> Mode {
     // In user mode unless there is an exception or an error.
     let is_user = status & 0x18 == 0x10 && status & 6 == 0;
-    usual(if is_user { "usr" } else { "svc" }, status)
+    usual(if is_user { b"usr" } else { b"svc" }, status)
 }
 
 fn riscv(privilege: u64) -> Mode {
     let name = match privilege & 3 {
-        0 => "usr",
-        3 => "mon",
-        _ => "svc",
+        0 => b"usr",
+        3 => b"mon",
+        _ => b"svc",
     };
     usual(name, privilege)
 }
 
 fn power(msr: u64) -> Mode {
-    usual(if msr >> 14 & 1 == 1 { "usr" } else { "svc" }, msr)
+    usual(if msr >> 14 & 1 == 1 { b"usr" } else { b"svc" }, msr)
 }

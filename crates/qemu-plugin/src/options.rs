@@ -27,6 +27,8 @@ pub struct Options {
     pub stop: Option<u64>,
     /// How many instructions are recorded at most.
     pub limit: Option<u64>,
+    /// How many bytes of text a file has at most; what follows is in the next one.
+    pub split: Option<u64>,
     /// Whether the guest runs on when the recording has ended.
     pub keep_running: bool,
     /// The definitions of tracepoints, whose frames are then recorded.
@@ -53,7 +55,7 @@ pub enum Registers {
 pub enum OptionError {
     /// No such option.
     #[error(
-        "unknown option {0:?}: there are out registers memory disassembly range cpu start skip stop limit keep-running experiment control compare"
+        "unknown option {0:?}: there are out registers memory disassembly range cpu start skip stop limit split keep-running experiment control compare"
     )]
     Unknown(String),
     /// A value that the option does not have.
@@ -91,6 +93,7 @@ impl Options {
             skip: 0,
             stop: None,
             limit: None,
+            split: None,
             keep_running: false,
             experiment: None,
             control: None,
@@ -153,6 +156,7 @@ impl Options {
                 "stop" => options.stop = Some(address(value)?),
                 "skip" => options.skip = count()?,
                 "limit" => options.limit = Some(count()?),
+                "split" => options.split = Some(count()?),
                 "keep-running" => {
                     options.keep_running = switch(value).ok_or(wrong("on or off"))?;
                 }
@@ -218,13 +222,14 @@ mod tests {
             "range=0x10..0x1f",
             "range=32..48",
             "limit=7",
+            "split=0x1000",
             "keep-running=on",
         ])
         .expect("all are options");
         assert_eq!(options.ranges, [(16, 31), (32, 48)]);
         assert!(options.includes(0x1f) && !options.includes(49));
         assert_eq!(options.memory, Some(AccessKinds::Writes));
-        assert_eq!(options.limit, Some(7));
+        assert_eq!((options.limit, options.split), (Some(7), Some(0x1000)));
         assert!(options.keep_running);
         for wrong in [
             "nothing=1",

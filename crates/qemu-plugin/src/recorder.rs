@@ -14,10 +14,10 @@ use crate::api::{Access, Api, Block, RegisterHandle};
 use crate::cpu_threads::CpuThreads;
 use crate::machine::{Mode, Peculiarities};
 use crate::options::{Options, Registers};
-use crate::output::{BLOCK, Queue};
+use crate::output::{self, BLOCK, Queue};
 use crate::registers::{Compared, RegisterFile, RegisterSet};
-use crate::text::{self, Time};
-use crate::written::{Written, written};
+use crate::text::{self, Lines, Piece, Time};
+use crate::written::{Written, written, written_in_thumb};
 
 /// A translated instruction by its number, which QEMU passes to the callback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,10 +38,29 @@ struct Instruction {
     begins_block: bool,
     ends_block: bool,
     is_included: bool,
+    meaning: Meaning,
+    /// What it is if the cpu executes Thumb, where the code has another meaning there.
+    in_thumb: Option<Meaning>,
+    /// What follows the mode in its line.
+    after_mode: Piece,
+}
+
+/// An instruction as one of an instruction set.
+#[derive(Debug)]
+struct Meaning {
     compared: Compared,
-    /// `) ADDRESS OPCODE `, and what follows the mode.
-    before_mode: Box<[u8]>,
-    after_mode: Box<[u8]>,
+    /// `) ADDRESS OPCODE `, which the mode follows.
+    before_mode: Piece,
+}
+
+impl Instruction {
+    /// What it is in a mode.
+    fn in_mode(&self, mode: Mode) -> &Meaning {
+        match &self.in_thumb {
+            Some(meaning) if mode.set == b'T' => meaning,
+            _ => &self.meaning,
+        }
+    }
 }
 
 /// How far the recording is.
@@ -55,8 +74,10 @@ pub enum Phase {
     Ended,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Cpu {
+    /// `CPU IT (`, which follows the time of an instruction.
+    before_number: Piece,
     registers: RegisterFile,
     /// The instruction that executes, and its accesses.
     current: Option<Translated>,
@@ -64,6 +85,38 @@ struct Cpu {
     mode: Option<(u64, Mode)>,
     /// Whether it executed something that is not recorded since.
     has_gap: bool,
+}
+
+impl Cpu {
+    fn new(number: usize) -> Self {
+        Self {
+            before_number: Piece::new(format!("{number} IT (").as_bytes()),
+            registers: RegisterFile::default(),
+            current: None,
+            accesses: Vec::new(),
+            mode: None,
+            has_gap: false,
+        }
+    }
+}
+
+/// The instruction that a cpu is about to execute, as far as it matters for the one before.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    address: u64,
+    begins_block: bool,
+    is_reset: bool,
+}
+
+/// The file of the recording that is being written.
+#[derive(Default, Debug)]
+struct Part {
+    /// How many came before.
+    number: u64,
+    /// The instructions in it.
+    recorded: u64,
+    /// The bytes of it that were passed on.
+    passed_on: u64,
 }
 
 /// The recording.
@@ -75,9 +128,11 @@ pub struct Recorder {
     peculiarities: Peculiarities,
     set: Option<RegisterSet>,
     at_exceptions: Compared,
+    /// The letter of the instruction set where no mode is known.
+    set_without_mode: u8,
     /// Whether the machine has executed an instruction of 16 bits where codes are taken for 32.
     has_halves: bool,
-    translated: Vec<Arc<Instruction>>,
+    translated: Vec<Instruction>,
     /// The first instruction of all: the target of a reset.
     reset: Option<u64>,
     known: HashMap<Key, Translated>,
@@ -90,8 +145,9 @@ pub struct Recorder {
     /// Whether the instruction that ends it executes.
     stops: bool,
     recorded: u64,
+    part: Part,
     time: Time,
-    out: Vec<u8>,
+    out: Lines,
     queue: Arc<Queue>,
 }
 
@@ -122,6 +178,7 @@ impl Recorder {
             peculiarities: Peculiarities::of(architecture),
             set: None,
             at_exceptions: Compared::Only(Box::default()),
+            set_without_mode: b'A',
             has_halves: false,
             translated: Vec::new(),
             reset: None,
@@ -133,8 +190,9 @@ impl Recorder {
             skipped: 0,
             stops: false,
             recorded: 0,
+            part: Part::default(),
             time: Time::default(),
-            out: Vec::with_capacity(BLOCK + BLOCK / 4),
+            out: output::room(),
             queue,
         }
     }
@@ -165,6 +223,11 @@ impl Recorder {
             return shares;
         }
         let mode = self.peculiarities.mode.map(|(register, _)| register);
+        let has = |name: &str| described.iter().any(|(_, of)| of == name);
+        if self.architecture == Architecture::Arm && has("xpsr") {
+            // The M profile, whose code is all Thumb.
+            self.set_without_mode = b'T';
+        }
         let set = RegisterSet::new(
             self.architecture,
             described,
@@ -173,7 +236,12 @@ impl Recorder {
             mode.filter(|_| self.reads_registers()),
         );
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        self.at_exceptions = set.compared(&Written::Only(names(self.peculiarities.at_exceptions)));
+        let at_exceptions = if set.has_mode() {
+            self.peculiarities.at_exceptions
+        } else {
+            self.peculiarities.at_exceptions_without_mode
+        };
+        self.at_exceptions = set.compared(&Written::Only(names(at_exceptions)));
         self.set = Some(set);
         false
     }
@@ -239,40 +307,45 @@ impl Recorder {
                 | Architecture::Mips64Little
         );
         self.has_halves |= is_mips && key.code.len() == 2;
-        let writes = if self.options.compare_all || self.has_halves {
-            Written::All
-        } else {
-            written(self.architecture, &key.code)
+        let meaning = |writes: Written, bytes: &[u8]| {
+            let writes = if self.options.compare_all || self.has_halves {
+                Written::All
+            } else {
+                writes
+            };
+            let compared = (self.set.as_ref()).map_or(Compared::All, |set| set.compared(&writes));
+            let mut before_mode = Lines::with_room(64);
+            before_mode.array(b") ", 2);
+            before_mode.hex(key.address, self.peculiarities.address_digits);
+            before_mode.array(b" ", 1);
+            before_mode.hex_bytes(bytes.iter());
+            before_mode.array(b" ", 1);
+            Meaning {
+                compared,
+                before_mode: Piece::new(before_mode.as_bytes()),
+            }
         };
-        let compared = match &self.set {
-            Some(set) => set.compared(&writes),
-            None => Compared::All,
-        };
-        let mut before_mode = b") ".to_vec();
-        text::hex(
-            &mut before_mode,
-            key.address,
-            self.peculiarities.address_digits,
-        );
-        before_mode.push(b' ');
-        opcode(&mut before_mode, self.architecture, &key.code);
-        before_mode.push(b' ');
+        let code = &key.code;
+        let in_thumb = written_in_thumb(self.architecture, code);
+        let in_thumb = in_thumb.map(|writes| meaning(writes, &halves_in_order(code)));
+        let own = written(self.architecture, code);
+        let own = meaning(own, &in_order(self.architecture, code));
         let after_mode = if disassembly.is_empty() {
             " :\n".to_owned()
         } else {
             format!(" : {disassembly}\n")
         };
         let translated = Translated(self.translated.len());
-        self.translated.push(Arc::new(Instruction {
+        self.translated.push(Instruction {
             address: key.address,
             size: key.code.len() as u8,
             begins_block: key.begins_block,
             ends_block: key.ends_block,
             is_included,
-            compared,
-            before_mode: before_mode.into(),
-            after_mode: after_mode.into_bytes().into(),
-        }));
+            meaning: own,
+            in_thumb,
+            after_mode: Piece::new(after_mode.as_bytes()),
+        });
         self.known.insert(key, translated);
         translated
     }
@@ -282,22 +355,27 @@ impl Recorder {
     /// # Safety
     /// The caller is in the callback of the cpu, which reads registers where [`Recorder::reads_registers`].
     pub unsafe fn executes(&mut self, cpu: u32, translated: Translated) -> bool {
-        let Some(instruction) = self.translated.get(translated.0).cloned() else {
+        let Some(instruction) = self.translated.get(translated.0) else {
             return false;
+        };
+        let is_included = instruction.is_included;
+        let next = Next {
+            address: instruction.address,
+            begins_block: instruction.begins_block,
+            is_reset: self.reset == Some(instruction.address),
         };
         if !self.options.cpus.is_empty() && !self.options.cpus.contains(&cpu) {
             return false;
         }
         let number = cpu as usize;
-        if self.cpus.len() <= number {
-            self.cpus.resize_with(number + 1, Cpu::default);
+        while self.cpus.len() <= number {
+            self.cpus.push(Cpu::new(self.cpus.len()));
         }
-        let is_reset = self.reset == Some(instruction.address);
         match self.phase {
             Phase::Ended => return false,
             Phase::Waiting => {
                 let start = self.options.start;
-                self.has_started |= start.is_none_or(|start| start == instruction.address);
+                self.has_started |= start.is_none_or(|start| start == next.address);
                 if !self.has_started {
                     return false;
                 }
@@ -310,14 +388,15 @@ impl Recorder {
             Phase::Recording => {}
         }
         // SAFETY: the caller is in the callback.
-        unsafe { self.complete(number, &instruction, is_reset) };
+        unsafe { self.complete(number, next) };
         let is_full = (self.options.limit).is_some_and(|limit| self.recorded >= limit);
         if is_full || self.stops {
             self.phase = Phase::Ended;
             return true;
         }
-        self.stops = self.options.stop == Some(instruction.address);
-        if !instruction.is_included {
+        self.begin_part_if_full();
+        self.stops = self.options.stop == Some(next.address);
+        if !is_included {
             self.cpus[number].has_gap = true;
             return false;
         }
@@ -331,31 +410,35 @@ impl Recorder {
     ///
     /// # Safety
     /// As [`Recorder::executes`].
-    unsafe fn complete(&mut self, number: usize, next: &Instruction, is_reset: bool) {
+    unsafe fn complete(&mut self, number: usize, next: Next) {
         let Some(Translated(done)) = self.cpus[number].current else {
             return;
         };
-        let done = Arc::clone(&self.translated[done]);
         self.write(number);
         if !self.reads_registers() {
             return;
         }
-        let mut is_all = self.mode_of(number).is_foreign;
+        let is_known = self.cpus[number].registers.is_known();
+        let mode = self.mode_of(number);
+        let mut is_all = mode.is_foreign || !is_known;
+        is_all |= mode.is_changed_at_once && self.translated[done].begins_block;
         if next.begins_block {
             // SAFETY: the caller is in the callback.
-            is_all |= unsafe { self.update_mode(number) } | is_reset;
+            is_all |= unsafe { self.update_mode(number) } | next.is_reset;
+        }
+        let done = &self.translated[done];
+        if next.begins_block {
             // An exception in a block leads to another one; no code shows which registers it changed.
             let follows = done.address.wrapping_add(u64::from(done.size)) == next.address;
             is_all |= !done.ends_block && !follows;
         }
-        let compared = if is_all {
-            &Compared::All
-        } else {
-            &done.compared
-        };
         let cpu = &mut self.cpus[number];
+        let compared = match is_all {
+            true => &Compared::All,
+            false => &done.in_mode(mode).compared,
+        };
         let Some(set) = &self.set else { return };
-        let time = self.time;
+        let time = &self.time;
         // SAFETY: the caller is in the callback.
         unsafe {
             (cpu.registers).compare(&mut self.api, set, compared, &mut self.out, time);
@@ -380,14 +463,14 @@ impl Recorder {
         unsafe { self.update_mode(number) };
         // The lines are of the instruction before: the latest one of the file. Before the first one they are the state at the start. The
         // first ones of another cpu would be of a wrong cpu there; its registers are known after its first instruction.
-        let is_first = self.recorded == 0;
+        let is_first = self.part.recorded == 0;
         let is_of_this = self.cpus.len() == 1 || is_first;
         if !is_of_this && !is_known {
             return;
         }
         let cpu = &mut self.cpus[number];
         let Some(set) = &self.set else { return };
-        let time = self.time;
+        let time = &self.time;
         // SAFETY: the caller is in the callback.
         unsafe {
             (cpu.registers).compare(&mut self.api, set, &Compared::All, &mut self.out, time);
@@ -397,8 +480,9 @@ impl Recorder {
     fn mode_of(&self, number: usize) -> Mode {
         let unknown = Mode {
             name: self.peculiarities.usual_mode,
-            set: "A",
+            set: self.set_without_mode,
             is_foreign: false,
+            is_changed_at_once: false,
             bank: 0,
         };
         self.cpus[number].mode.map_or(unknown, |(_, mode)| mode)
@@ -412,16 +496,18 @@ impl Recorder {
         let (Some(set), Some((_, meaning))) = (&self.set, self.peculiarities.mode) else {
             return false;
         };
+        let cpu = &mut self.cpus[number];
         // SAFETY: the caller is in the callback.
-        let Some(value) = (unsafe { set.mode(&mut self.api) }) else {
+        let value = unsafe { (cpu.registers).mode(&mut self.api, set, &mut self.out, &self.time) };
+        let Some(value) = value else {
             return false;
         };
-        let before = self.cpus[number].mode;
+        let before = cpu.mode;
         if before.is_some_and(|(of, _)| of == value) {
             return false;
         }
         let mode = meaning(value);
-        self.cpus[number].mode = Some((value, mode));
+        cpu.mode = Some((value, mode));
         before.is_some_and(|(_, before)| before.bank != mode.bank)
     }
 
@@ -434,28 +520,41 @@ impl Recorder {
         let instruction = &self.translated[current];
         self.time.advance();
         self.recorded += 1;
-        self.time.write(&mut self.out);
-        self.out
-            .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-        self.out.extend_from_slice(b" IT (");
-        self.time.write_number(&mut self.out);
-        self.out.extend_from_slice(&instruction.before_mode);
-        self.out.extend_from_slice(mode.set.as_bytes());
-        self.out.push(b' ');
-        self.out.extend_from_slice(mode.name.as_bytes());
-        self.out.extend_from_slice(&instruction.after_mode);
+        self.part.recorded += 1;
+        let cpu = &mut self.cpus[number];
+        let out = &mut self.out;
+        self.time.write(out);
+        out.piece(&cpu.before_number);
+        self.time.write_number(out);
+        out.piece(&instruction.in_mode(mode).before_mode);
+        let [a, b, c] = *mode.name;
+        out.array(&[mode.set, b' ', a, b, c], 5);
+        out.piece(&instruction.after_mode);
         let is_big = self.architecture.byte_order() == ByteOrder::Big;
-        for access in self.cpus[number].accesses.drain(..) {
-            self.time.write(&mut self.out);
-            text::access(
-                &mut self.out,
-                &access,
-                is_big,
-                self.peculiarities.address_digits,
-            );
+        for access in cpu.accesses.drain(..) {
+            self.time.write(out);
+            text::access(out, &access, is_big, self.peculiarities.address_digits);
         }
         if self.out.len() >= BLOCK {
-            self.queue.replace(&mut self.out);
+            self.flush();
+        }
+    }
+
+    /// Goes on in another file where this one is as long as it may be. The state at its beginning is in it.
+    fn begin_part_if_full(&mut self) {
+        let length = self.part.passed_on + self.out.len() as u64;
+        let is_full = self.options.split.is_some_and(|most| length >= most);
+        if !is_full || self.part.recorded == 0 {
+            return;
+        }
+        self.flush();
+        self.queue.begin_file();
+        self.part = Part {
+            number: self.part.number + 1,
+            ..Part::default()
+        };
+        for cpu in &mut self.cpus {
+            cpu.registers.forget();
         }
     }
 
@@ -474,6 +573,7 @@ impl Recorder {
     /// Passes on the buffered data, so that it is in the file if QEMU is killed.
     pub fn flush(&mut self) {
         if !self.out.is_empty() {
+            self.part.passed_on += self.out.len() as u64;
             self.queue.replace(&mut self.out);
         }
     }
@@ -492,16 +592,24 @@ impl Recorder {
     pub fn recorded(&self) -> u64 {
         self.recorded
     }
+
+    /// How many files there are besides the first.
+    pub fn more_files(&self) -> u64 {
+        self.part.number
+    }
 }
 
-/// Appends an instruction's code, as the formats of traces have it: a number; for Thumb's longer ones that of the first half and that of the
-/// second; for x86 the bytes.
-fn opcode(out: &mut Vec<u8>, architecture: Architecture, code: &[u8]) {
-    match architecture {
-        Architecture::X86_64 | Architecture::I386 => text::bytes(out, code.iter()),
-        _ => match architecture.byte_order() {
-            ByteOrder::Little => text::bytes(out, code.iter().rev()),
-            ByteOrder::Big => text::bytes(out, code.iter()),
-        },
+/// An instruction's code in the order of its digits: a number; for x86 the bytes.
+fn in_order(architecture: Architecture, code: &[u8]) -> Vec<u8> {
+    let is_number = !matches!(architecture, Architecture::X86_64 | Architecture::I386);
+    match architecture.byte_order() {
+        ByteOrder::Little if is_number => code.iter().rev().copied().collect(),
+        _ => code.to_vec(),
     }
+}
+
+/// The code of an instruction of Thumb in the order of its digits: two numbers, of the first half and of the second.
+fn halves_in_order(code: &[u8]) -> Vec<u8> {
+    let halves = code.chunks(2);
+    halves.flat_map(|half| half.iter().rev().copied()).collect()
 }

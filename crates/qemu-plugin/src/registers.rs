@@ -7,7 +7,7 @@ use tracewire_model::{ByteOrder, RegisterNumber};
 
 use crate::api::{Api, RegisterHandle};
 use crate::options::Registers;
-use crate::text::{self, Time};
+use crate::text::{Lines, Piece, Time};
 use crate::written::Written;
 
 /// The widest register, in bytes; a wider one is left out.
@@ -19,8 +19,16 @@ pub struct Place(u16);
 
 #[derive(Debug)]
 struct Register {
-    name: String,
+    /// What its lines have before the value.
+    before_value: Piece,
     handle: RegisterHandle,
+}
+
+/// The register that has the mode, which need not be recorded.
+#[derive(Clone, Copy, Debug)]
+struct ModeRegister {
+    handle: RegisterHandle,
+    place: Option<Place>,
 }
 
 /// The registers that are recorded; the same for all cpus.
@@ -29,8 +37,7 @@ pub struct RegisterSet {
     registers: Vec<Register>,
     places: HashMap<String, Place>,
     order: ByteOrder,
-    /// The register that has the mode, which need not be recorded.
-    mode: Option<RegisterHandle>,
+    mode: Option<ModeRegister>,
 }
 
 /// Which registers are compared.
@@ -64,7 +71,6 @@ impl RegisterSet {
             let mut all = described.iter();
             all.find(|(_, of)| of == name).map(|(handle, _)| *handle)
         };
-        let mode = mode.and_then(handle);
         // The address of each instruction is in its line.
         let counter = &machine.program_counter().name;
         let is_described = |of: &RegisterNumber| {
@@ -86,7 +92,7 @@ impl RegisterSet {
             registers: Vec::new(),
             places: HashMap::new(),
             order: architecture.byte_order(),
-            mode,
+            mode: None,
         };
         for (handle, name) in &described {
             // The format's names are lower-case.
@@ -101,10 +107,24 @@ impl RegisterSet {
                 continue;
             }
             let place = Place(set.registers.len() as u16);
-            set.places.insert(name.clone(), place);
-            set.registers.push(Register { name, handle });
+            set.registers.push(Register {
+                before_value: Piece::new(format!("R {name} ").as_bytes()),
+                handle,
+            });
+            set.places.insert(name, place);
         }
+        set.mode = mode.and_then(|name| {
+            Some(ModeRegister {
+                handle: handle(name)?,
+                place: set.places.get(name).copied(),
+            })
+        });
         set
+    }
+
+    /// Whether a register has the mode.
+    pub fn has_mode(&self) -> bool {
+        self.mode.is_some()
     }
 
     /// The places of registers that are recorded.
@@ -123,29 +143,63 @@ impl RegisterSet {
         }
     }
 
-    /// The value of the register that has the mode.
-    ///
-    /// # Safety
-    /// As [`Api::read_register`].
-    pub unsafe fn mode(&self, api: &mut Api) -> Option<u64> {
-        // SAFETY: the caller is in a callback that reads registers.
-        let bytes = unsafe { api.read_register(self.mode?) };
-        let bytes: Vec<u8> = match self.order {
-            ByteOrder::Little => bytes.iter().rev().copied().collect(),
-            ByteOrder::Big => bytes.to_vec(),
-        };
-        (!bytes.is_empty()).then(|| {
-            bytes
-                .iter()
-                .fold(0, |value, byte| value << 8 | u64::from(*byte))
-        })
+    /// The number that a register's bytes are; none for a size that a number does not have.
+    #[inline]
+    fn number(&self, bytes: &[u8]) -> Option<u64> {
+        macro_rules! number {
+            ($($number:ty),*) => {
+                $(if let Ok(bytes) = bytes.try_into() {
+                    return Some(u64::from(match self.order {
+                        ByteOrder::Little => <$number>::from_le_bytes(bytes),
+                        ByteOrder::Big => <$number>::from_be_bytes(bytes),
+                    }));
+                })*
+            };
+        }
+        number!(u64, u32, u16, u8);
+        None
     }
 }
 
+/// What a register held: so many of the bytes.
 #[derive(Clone, Copy, Debug)]
 struct Value {
     size: u8,
     bytes: [u8; WIDEST],
+}
+
+impl Value {
+    const UNKNOWN: Self = Self {
+        size: 0,
+        bytes: [0; WIDEST],
+    };
+
+    /// Takes a value; returns whether it is another one than before.
+    #[inline]
+    fn replace(&mut self, bytes: &[u8]) -> bool {
+        let before = std::mem::replace(&mut self.size, bytes.len() as u8);
+        let is_as_large = usize::from(before) == bytes.len();
+        // Bytes that were just written one way are read fast the same way, and slowly by `memcmp`.
+        if let Ok(eight) = <&[u8; 8]>::try_from(bytes) {
+            return !is_as_large | replace(&mut self.bytes, eight);
+        }
+        if let Ok(four) = <&[u8; 4]>::try_from(bytes) {
+            return !is_as_large | replace(&mut self.bytes, four);
+        }
+        let held = &mut self.bytes[..bytes.len()];
+        let is_other = !is_as_large || *held != *bytes;
+        held.copy_from_slice(bytes);
+        is_other
+    }
+}
+
+/// Replaces the first bytes; returns whether they were others.
+#[inline]
+fn replace<const SIZE: usize>(held: &mut [u8; WIDEST], bytes: &[u8; SIZE]) -> bool {
+    let Some(first) = held.first_chunk_mut::<SIZE>() else {
+        return true;
+    };
+    std::mem::replace(first, *bytes) != *bytes
 }
 
 /// The last values of a cpu's registers.
@@ -155,6 +209,11 @@ pub struct RegisterFile {
 }
 
 impl RegisterFile {
+    /// Forgets them: all are written again.
+    pub fn forget(&mut self) {
+        self.values.clear();
+    }
+
     /// Whether they have been read.
     pub fn is_known(&self) -> bool {
         !self.values.is_empty()
@@ -169,46 +228,67 @@ impl RegisterFile {
         api: &mut Api,
         set: &RegisterSet,
         compared: &Compared,
-        out: &mut Vec<u8>,
-        time: Time,
+        out: &mut Lines,
+        time: &Time,
     ) {
-        let unknown = Value {
-            size: 0,
-            bytes: [0; WIDEST],
-        };
-        self.values.resize(set.registers.len(), unknown);
-        let look = |number: usize| {
-            let (Some(register), Some(value)) =
-                (set.registers.get(number), self.values.get_mut(number))
-            else {
-                return;
-            };
+        self.values.resize(set.registers.len(), Value::UNKNOWN);
+        let mut look = |number: usize| {
             // SAFETY: the caller is in a callback that reads registers.
-            let bytes = unsafe { api.read_register(register.handle) };
-            let size = bytes.len();
-            if size == 0 || size > WIDEST {
-                return;
-            }
-            if usize::from(value.size) == size && value.bytes[..size] == *bytes {
-                return;
-            }
-            value.size = size as u8;
-            value.bytes[..size].copy_from_slice(bytes);
-            time.write(out);
-            out.extend_from_slice(b"R ");
-            out.extend_from_slice(register.name.as_bytes());
-            out.push(b' ');
-            match set.order {
-                ByteOrder::Little => text::bytes(out, bytes.iter().rev()),
-                ByteOrder::Big => text::bytes(out, bytes.iter()),
-            }
-            out.push(b'\n');
+            let bytes = unsafe { api.read_register(set.registers[number].handle) };
+            self.note(set, number, bytes, out, time);
         };
         match compared {
             Compared::All => (0..set.registers.len()).for_each(look),
-            Compared::Only(places) => (places.iter())
-                .map(|place| usize::from(place.0))
-                .for_each(look),
+            Compared::Only(places) => {
+                for place in places {
+                    look(usize::from(place.0));
+                }
+            }
         }
+    }
+
+    /// Reads the register that has the mode; returns its value. Where the registers are known it is compared as by
+    /// [`compare`](Self::compare).
+    ///
+    /// # Safety
+    /// As [`Api::read_register`].
+    pub unsafe fn mode(
+        &mut self,
+        api: &mut Api,
+        set: &RegisterSet,
+        out: &mut Lines,
+        time: &Time,
+    ) -> Option<u64> {
+        let register = set.mode?;
+        // SAFETY: the caller is in a callback that reads registers.
+        let bytes = unsafe { api.read_register(register.handle) };
+        let value = set.number(bytes);
+        if let Some(place) = register.place.filter(|_| self.is_known()) {
+            self.note(set, usize::from(place.0), bytes, out, time);
+        }
+        value
+    }
+
+    /// Notes what a register holds, and appends a line if that is another value than before.
+    #[inline]
+    fn note(
+        &mut self,
+        set: &RegisterSet,
+        number: usize,
+        bytes: &[u8],
+        out: &mut Lines,
+        time: &Time,
+    ) {
+        if bytes.is_empty() || bytes.len() > WIDEST || !self.values[number].replace(bytes) {
+            return;
+        }
+        time.write(out);
+        out.piece(&set.registers[number].before_value);
+        match (set.number(bytes), set.order) {
+            (Some(number), _) => out.hex(number, 2 * bytes.len()),
+            (None, ByteOrder::Little) => out.hex_bytes(bytes.iter().rev()),
+            (None, ByteOrder::Big) => out.hex_bytes(bytes.iter()),
+        }
+        out.array(b"\n", 1);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ use tracewire_model::StopReason;
 use tracewire_recorder::{BufferSize, Observer, RecordEvent, Recorder};
 use tracewire_tracefile::{Description, GROWING, IndexCache, TraceFile, TraceFileWriter};
 
-use super::{QemuArguments, joined, start};
+use super::{QemuArguments, identity, joined, start};
 use crate::record::{Tone, error_words, quoted, read_script, say, tell_event, warn};
 use crate::{Answer, output};
 
@@ -95,17 +94,6 @@ impl Observer for Teller {
             Tone::Warning => warn(words),
         });
     }
-}
-
-/// Which file is at a path; none where there is none.
-fn identity(path: &Path) -> Option<(u64, u64, i64, i64)> {
-    let metadata = path.metadata().ok()?;
-    Some((
-        metadata.dev(),
-        metadata.ino(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
-    ))
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {

@@ -7,6 +7,8 @@ mod stub;
 mod tracepoints;
 
 use std::collections::HashMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -344,25 +346,97 @@ fn no_instruction_is_missing() {
 fn the_registers_that_codes_name_are_all_that_change() {
     for machine in BARE_MACHINES {
         let guest = Guest::new(machine);
-        let traces = ["written", "all"].map(|compare| {
-            let out = guest.file(compare);
-            let mut command = Command::new(&guest.qemu()[0]);
-            command.args(&guest.qemu()[1..]).arg("-plugin").arg(format!(
-                "{},out={},limit=40000,compare={compare}",
-                qemu_plugin().display(),
-                out.display()
-            ));
-            good(&mut command);
-            let text = std::fs::read_to_string(&out).expect("a trace");
-            // Devices request interrupts at any time.
-            let lines = text.lines().filter(|line| !line.contains(" R cause "));
-            lines.map(str::to_owned).collect::<Vec<_>>()
-        });
-        let [written, all] = &traces;
-        let differs = written.iter().zip(all).find(|(one, other)| one != other);
-        assert_eq!(differs, None, "{}", machine.name);
-        assert_eq!(written.len(), all.len(), "{}", machine.name);
+        codes_name_all_that_change(&guest, &guest.qemu());
     }
+}
+
+/// The same with exceptions that stay in the mode, two instruction sets, and state that indirect branches leave.
+#[test]
+fn exceptions_and_modes_change_no_other_registers() {
+    for (name, options, cpu, counted_by_the_handler, code, program) in [
+        (
+            "arm",
+            "-march=armv7-a",
+            "cortex-a15",
+            " R r3 ",
+            " f24040d2 T svc : movw r0, #0x4d2",
+            include_str!("programs/modes-arm.c"),
+        ),
+        (
+            "aarch64",
+            "-march=armv8.5-a",
+            "max",
+            " R x14 ",
+            " d4000001 A svc : svc #0",
+            include_str!("programs/modes-aarch64.c"),
+        ),
+    ] {
+        let mut guest = Guest::new(BareMachine::named(name));
+        let sources = [("modes", program), ("stack", "char stack[4096];")];
+        guest.elf = (guest.machine).build_of(guest.directory.path(), &sources, &[options]);
+        let qemu = [guest.qemu(), vec!["-cpu".to_owned(), cpu.to_owned()]].concat();
+        let lines = codes_name_all_that_change(&guest, &qemu);
+        for line in [counted_by_the_handler, " R cpsr ", code] {
+            assert_many(&lines, line);
+        }
+    }
+}
+
+/// The M profile has no register with the mode, and executes Thumb only.
+#[test]
+fn exceptions_of_the_m_profile_change_no_other_registers() {
+    let guest = Guest::new(BareMachine::named("arm"));
+    std::fs::write(guest.file("m.S"), include_str!("programs/modes-cortex-m.S")).expect("written");
+    for (program, arguments) in [
+        ("clang", "--target=thumbv7m-none-eabi -c m.S -o m.o"),
+        ("ld.lld", "-Ttext=0 -e start m.o -o m.elf"),
+    ] {
+        good(
+            tool(program)
+                .args(arguments.split(' '))
+                .current_dir(guest.directory.path()),
+        );
+    }
+    let arguments = "-M mps2-an385 -display none -monitor none -serial none -nodefaults -icount shift=0 -kernel";
+    let mut qemu = vec!["qemu-system-arm".to_owned()];
+    qemu.extend(arguments.split(' ').map(str::to_owned));
+    qemu.push(guest.file("m.elf").display().to_string());
+    let lines = codes_name_all_that_change(&guest, &qemu);
+    for line in [" R r7 ", " R xpsr ", " f24040d2 T svc : movw r0, #0x4d2"] {
+        assert_many(&lines, line);
+    }
+}
+
+#[track_caller]
+fn assert_many(lines: &[String], part: &str) {
+    let found = lines.iter().filter(|line| line.contains(part));
+    assert!(found.count() > 500, "{part}");
+}
+
+/// A run of QEMU with both has the same lines, those of an instruction in any order. Returns them.
+#[track_caller]
+fn codes_name_all_that_change(guest: &Guest, qemu: &[String]) -> Vec<String> {
+    let traces = ["written", "all"].map(|compare| {
+        let out = guest.file(compare);
+        let mut command = Command::new(&qemu[0]);
+        command.args(&qemu[1..]).arg("-plugin").arg(format!(
+            "{},out={},limit=40000,compare={compare}",
+            qemu_plugin().display(),
+            out.display()
+        ));
+        good(&mut command);
+        let text = std::fs::read_to_string(&out).expect("a trace");
+        // Devices request interrupts at any time.
+        let lines = text.lines().filter(|line| !line.contains(" R cause "));
+        let mut lines: Vec<_> = lines.map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    });
+    let [written, all] = traces;
+    let differs = written.iter().zip(&all).find(|(one, other)| one != other);
+    assert_eq!(differs, None, "{}", guest.machine.name);
+    assert_eq!(written.len(), all.len(), "{}", guest.machine.name);
+    all
 }
 
 /// The output before QEMU is killed is a valid trace.
@@ -398,6 +472,76 @@ fn a_killed_guest_leaves_a_good_trace() {
         assert!(faults.len() <= 1, "{text}");
         let shown = guest.shown(&out, &["--instruction=0..3"]);
         assert_eq!(shown.len(), 3);
+    }
+}
+
+/// The files of a recording have each instruction once. Each has the state from its beginning on.
+#[test]
+fn a_trace_is_split_into_files_with_their_state() {
+    for (machine, extension) in [("riscv64", "trace"), ("arm", "trace.zst")] {
+        let guest = Guest::new(BareMachine::named(machine));
+        let whole = guest.record("whole.trace", &["--limit=3000"]);
+        // A file knows only the memory that its own accesses show, and counts its instructions from 0.
+        let states = |trace: &Path| {
+            let shown = guest.shown(trace, &["--instruction=0.."]);
+            let state = |of: &serde_json::Value| (of["address"].clone(), of["registers"].clone());
+            shown.iter().map(state).collect::<Vec<_>>()
+        };
+        let expected = states(&whole);
+        let name = format!("split.{extension}");
+        let options = ["--limit=3000", "--split=64KiB"];
+        let output = guest.command(&guest.file(&name), &options).output();
+        let output = output.expect("QEMU runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let part = |number: usize| match number {
+            1 => guest.file(&name),
+            number => guest.file(&format!("split.{number}.{extension}")),
+        };
+        let parts = (1..).take_while(|number| part(*number).exists()).count();
+        assert!(parts > 2, "{parts} files: {said}");
+        assert!(
+            said.contains(&format!("and {} more files", parts - 1)),
+            "{said}"
+        );
+        let mut all = Vec::new();
+        for number in 1..=parts {
+            let path = part(number);
+            good(tracewire(&["check"]).arg(&path));
+            all.extend(states(&path));
+        }
+        assert_eq!(all.len(), expected.len());
+        for (state, expected) in all.iter().zip(&expected) {
+            assert_eq!(state, expected, "{machine}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_is_for_its_owner() {
+    let guest = Guest::new(BareMachine::named("riscv64"));
+    // In a folder to which all can write, another user may have put the link.
+    let folder = guest.file("of-all");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o777)).expect("for all");
+    for name in ["a.trace", "a.trace.zst"] {
+        let out = folder.join(name);
+        good(&mut guest.command(&out, &["--limit=100"]));
+        let mode = out.metadata().expect("a trace").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+
+        let (link, other) = (folder.join("link"), folder.join("other"));
+        let link = link.with_extension(name);
+        std::fs::write(&other, "another's").expect("a file");
+        std::os::unix::fs::symlink(&other, &link).expect("a link");
+        let refused = guest.command(&link, &["--limit=100"]).output();
+        let refused = refused.expect("the program runs");
+        assert!(!refused.status.success());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            said.contains("a link in a folder that others can write to"),
+            "{said}"
+        );
+        assert_eq!(std::fs::read(&other).expect("a file"), b"another's");
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tracewire_test_support::{
-    BARE_MACHINES, BareMachine, Gdb, assert_clean, need, qemu_plugin, tool,
+    BARE_MACHINES, BareMachine, Gdb, TWO_CPUS, assert_clean, need, qemu_plugin,
 };
 use tracewire_tracefile::{GROWING, TraceFile};
 
@@ -303,45 +303,11 @@ fn the_guest_goes_on_after_the_run() {
     assert!(output.status.success(), "{errors}");
 }
 
-/// The second cpu is started by the first, as a kernel does.
-const TWO_CPUS: &str = "\
-.globl _start
-_start: adr x0, stack
- add sp, x0, 1, lsl 12
- movz x0, 0xc400, lsl 16
- movk x0, 3
- mov x1, 1
- adr x2, second
- mov x3, 0
- hvc 0
- bl run
-second: adr x0, second_stack
- add sp, x0, 1, lsl 12
- bl run
-.bss
-.balign 16
-second_stack: .skip 4096
-";
-
 /// Each cpu has separate calls in order, and separate steps.
 #[test]
 fn two_cpus_are_told_apart() {
     need!("clang", "ld.lld");
-    let mut guest = Guest::new(BareMachine::named("aarch64"));
-    let run = |program: &str, arguments: &[&str]| {
-        good(
-            tool(program)
-                .args(arguments)
-                .current_dir(guest.directory.path()),
-        );
-    };
-    fs::write(guest.file("two.S"), TWO_CPUS).expect("the directory can be written");
-    run("clang", &["--target=aarch64-none-elf", "-c", "two.S"]);
-    run(
-        "ld.lld",
-        &["-T", "program.ld", "-o", "two.elf", "program.o", "two.o"],
-    );
-    guest.elf = guest.file("two.elf");
+    let guest = Guest::new(TWO_CPUS);
     let out = guest.file("out.tf");
     // Until both cpus have made some of the frames, whichever has the processor.
     let script = guest.script(
@@ -358,8 +324,7 @@ fn two_cpus_are_told_apart() {
         .arg(format!("--elf={}", guest.elf.display()))
         .arg("--")
         .arg(guest.machine.qemu)
-        .args(guest.machine.arguments(&guest.elf))
-        .args(["-smp", "2"]);
+        .args(guest.machine.arguments(&guest.elf));
     good(&mut command);
     assert_clean(&out);
     let output = good(tracewire(&["show", "--json"]).arg(&out));

@@ -17,7 +17,10 @@ pub(super) fn written(word: u32) -> Written {
         // Data processing: immediate, register.
         0b1000 | 0b1001 | 0b0101 | 0b1101 => {
             general(&mut names, rd);
-            names.add("cpsr");
+            // Whether the flags are set; few others have this bit.
+            if word >> 29 & 1 == 1 {
+                names.add("cpsr");
+            }
         }
         0b1010 | 0b1011 => {
             // b, cbz, tbz, b.cond: they write nothing.
@@ -27,11 +30,15 @@ pub(super) fn written(word: u32) -> Written {
             if is_plain {
                 return Written::none();
             }
-            // svc, hvc, smc, brk; eret, which may also change the bank of the stack pointer.
-            if word >> 24 == 0xd4 || word & 0xfff0_0000 == 0xd690_0000 {
+            // svc, hvc, smc, brk; eret and drps, which may also change the bank of the stack pointer.
+            if word >> 24 == 0xd4 || word & 0xffd0_0000 == 0xd690_0000 {
                 return Written::All;
             }
-            // bl, blr, ret; hints that sign x30 or x17; mrs; msr of flags, of the stack pointer's bank.
+            // bl; br, blr, ret.
+            if word >> 26 == 0b10_0101 || word >> 25 == 0b110_1011 {
+                return names.numbered("x", [30]).done();
+            }
+            // Hints that sign x30 or x17; mrs; msr of flags, of the stack pointer's bank.
             general(&mut names, rd);
             names.numbered("x", [16, 17, 30]);
             for name in ["sp", "cpsr", "fpcr", "fpsr"] {

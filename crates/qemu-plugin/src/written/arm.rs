@@ -33,23 +33,8 @@ fn coprocessor(names: &mut Names, word: u32) {
     names.add("fpscr").add("cpsr");
 }
 
-/// An instruction of four bytes. The code of a T32 instruction shows that it is longer than two bytes, which is true of few codes
-/// of A32; for those, the registers of both.
-pub(super) fn written(first: u16, second: u16) -> Written {
-    let a32 = a32(u32::from(second) << 16 | u32::from(first));
-    if first >> 11 < 0b11101 {
-        return a32;
-    }
-    match (a32, thumb_32(u32::from(first), u32::from(second))) {
-        (Written::Only(mut one), Written::Only(other)) => {
-            one.extend(other);
-            Written::Only(one)
-        }
-        _ => Written::All,
-    }
-}
-
-fn a32(word: u32) -> Written {
+/// An instruction of A32.
+pub(super) fn a32(word: u32) -> Written {
     let mut names = Names::default();
     let [rn, rd] = [16, 12].map(|bit| word >> bit & 15);
     if word >> 28 == 15 {
@@ -74,6 +59,10 @@ fn a32(word: u32) -> Written {
     }
     match word >> 25 & 7 {
         0 | 1 => {
+            // Hints.
+            if word & 0x0fff_f000 == 0x0320_f000 {
+                return names.done();
+            }
             // msr, and an operation to the program counter, which may be a return from an exception.
             let is_msr = word & 0x0db0_f000 == 0x0120_f000;
             let returns = rd == 15 && word >> 20 & 1 == 1 && word >> 23 & 3 != 2;
@@ -94,7 +83,16 @@ fn a32(word: u32) -> Written {
             if word & 0x0fff_fff0 == 0x012f_ff30 {
                 names.add("lr");
             }
-            names.add("cpsr");
+            // Operations that leave the flags, and movw, movt; not those of the miscellaneous group, some of which saturate.
+            let is_miscellaneous =
+                word >> 25 & 7 == 0 && word >> 23 & 3 == 2 && word >> 20 & 1 == 0;
+            if word >> 20 & 1 == 1 || is_miscellaneous {
+                names.add("cpsr");
+            }
+            // Products of halves.
+            if is_miscellaneous && word >> 7 & 1 == 1 {
+                general(&mut names, rn);
+            }
         }
         2 | 3 => {
             let is_media = word >> 25 & 7 == 3 && word >> 4 & 1 == 1;
@@ -132,6 +130,12 @@ fn a32(word: u32) -> Written {
     names.done()
 }
 
+/// The flags, which the M profile has in another register.
+fn flags(names: &mut Names) -> &mut Names {
+    names.add("cpsr").add("xpsr")
+}
+
+/// An instruction of T32 of two bytes.
 pub(super) fn thumb_16(half: u16) -> Written {
     let half = u32::from(half);
     let mut names = Names::default();
@@ -160,10 +164,17 @@ pub(super) fn thumb_16(half: u16) -> Written {
         26..=28 => {}
         _ => return Written::All,
     }
-    names.add("cpsr").done()
+    flags(&mut names).done()
 }
 
-fn thumb_32(first: u32, second: u32) -> Written {
+/// Whether the first half of a code of four bytes can be that of an instruction of T32: others have two bytes.
+pub(super) fn is_thumb_32(first: u16) -> bool {
+    first >> 11 >= 0b11101
+}
+
+/// An instruction of T32 of four bytes, by its halves.
+pub(super) fn thumb_32(first: u16, second: u16) -> Written {
+    let (first, second) = (u32::from(first), u32::from(second));
     let mut names = Names::default();
     let rn = first & 15;
     // msr, cps, hints, returns from exceptions, hvc, smc.
@@ -179,7 +190,7 @@ fn thumb_32(first: u32, second: u32) -> Written {
         if first >> 4 & 1 == 1 {
             list(&mut names, second);
         }
-        return names.add("cpsr").done();
+        return flags(&mut names).done();
     }
     if first & 0xec00 == 0xec00 || first & 0xff10 == 0xf900 {
         // The same fields as in A32.
@@ -188,5 +199,5 @@ fn thumb_32(first: u32, second: u32) -> Written {
     for number in [rn, second >> 12, second >> 8, second] {
         general(&mut names, number);
     }
-    names.add("lr").add("cpsr").done()
+    flags(names.add("lr")).done()
 }

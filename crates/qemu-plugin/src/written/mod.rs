@@ -52,7 +52,18 @@ impl Names {
     }
 }
 
-/// The registers that the instruction of a code can write; the bytes are in the order of memory.
+/// The registers that the instruction of a code can write if it is one of Thumb of four bytes, and none if it cannot be one.
+pub fn written_in_thumb(architecture: Architecture, code: &[u8]) -> Option<Written> {
+    if architecture != Architecture::Arm {
+        return None;
+    }
+    let [a, b, c, d] = *<&[u8; 4]>::try_from(code).ok()?;
+    let [first, second] = [[a, b], [c, d]].map(u16::from_le_bytes);
+    arm::is_thumb_32(first).then(|| arm::thumb_32(first, second))
+}
+
+/// The registers that the instruction of a code can write; the bytes are in the order of memory. Four bytes of Arm are taken for one of
+/// A32 ([`written_in_thumb`]).
 pub fn written(architecture: Architecture, code: &[u8]) -> Written {
     let word = || -> Option<u32> {
         let bytes = code.try_into().ok()?;
@@ -82,7 +93,7 @@ pub fn written(architecture: Architecture, code: &[u8]) -> Written {
         }),
         Architecture::Arm => halves().map(|halves| match halves {
             (half, None) => arm::thumb_16(half),
-            (low, Some(high)) => arm::written(low, high),
+            (low, Some(high)) => arm::a32(u32::from(high) << 16 | u32::from(low)),
         }),
         Architecture::Mips
         | Architecture::MipsLittle
