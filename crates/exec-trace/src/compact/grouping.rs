@@ -313,13 +313,16 @@ impl<'t, G: Groups> Grouping<'t, G> {
         let found = match self.found_time.again(self.text, content, time) {
             Some(found) => found,
             None => {
-                let is_perf = self.format.is_perf();
-                let column = if is_perf {
-                    perf::time_start(content)
+                let found = if self.format.is_perf() {
+                    // Mostly in the column of the line before: to look for it takes longer.
+                    let column = self.found_time.column;
+                    let begins = column > 0 && content.get(column - 1) == Some(&b' ');
+                    let there = begins.then(|| token::time(content, column, time)).flatten();
+                    there.or_else(|| token::time(content, perf::time_start(content), time))
                 } else {
-                    0
+                    token::time(content, 0, time)
                 };
-                let Some(found) = token::time(content, column, time) else {
+                let Some(found) = found else {
                     return other.map(|(_, other)| other);
                 };
                 self.found_time = FoundTime {

@@ -208,7 +208,7 @@ const TRANSCRIPT: &[u8] = b"# transcript of ";
 /// How a text is transcribed.
 enum Transcript {
     QemuLog,
-    Perf(perf::Branches),
+    Perf(Box<perf::Branches>),
 }
 
 /// How a text with this beginning is transcribed; `None` where it needs no transcription.
@@ -223,7 +223,7 @@ fn transcript(text: &[u8]) -> Option<Transcript> {
     // The last line may be cut.
     let end = memchr::memrchr(b'\n', text).map_or(text.len(), |end| end + 1);
     let lines = || Lines::new(text, 0, end).map(|(_, line)| line);
-    perf::transcript(lines).map(Transcript::Perf)
+    perf::transcript(lines).map(|branches| Transcript::Perf(Box::new(branches)))
 }
 
 /// A text that is to be read: the transcript of what cannot be read in pieces, else the text itself; and whether it is a
@@ -248,7 +248,7 @@ pub fn transcribed<'a>(
             let log = qemu_log::Log::default();
             (Box::new(Transcriber::new(input, log)), true)
         }
-        Some(Transcript::Perf(branches)) => (Box::new(Transcriber::new(input, branches)), true),
+        Some(Transcript::Perf(branches)) => (Box::new(Transcriber::new(input, *branches)), true),
         None => (Box::new(input), false),
     })
 }

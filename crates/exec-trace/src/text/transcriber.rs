@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 /// How much of the text is read at once.
-const READ: usize = 1 << 18;
+const READ: u64 = 1 << 18;
 
 /// A line that is longer is no line of a known text: it is passed over.
 const LONGEST: usize = 1 << 16;
@@ -50,12 +50,7 @@ impl<R: Read, L: Transcribe> Transcriber<R, L> {
 
     /// Reads some of the text.
     fn more(&mut self) -> io::Result<()> {
-        let before = self.rest.len();
-        self.rest.resize(before + READ, 0);
-        let read = self.input.read(&mut self.rest[before..]);
-        self.rest
-            .truncate(before + read.as_ref().copied().unwrap_or(0));
-        let count = read?;
+        let count = (&mut self.input).take(READ).read_to_end(&mut self.rest)?;
         self.is_at_end = count == 0;
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', &self.rest) {

@@ -184,13 +184,17 @@ impl Dialect for Perf {
         line: &'a [u8],
         emit: &mut impl FnMut(&LineState, &Record<'a>),
     ) -> Result<(), LineError> {
-        if let Some(kind) = note(line) {
+        // A line that begins as a sample did, but for its time, is no note.
+        let known = self.head.borrow_mut().sample(line);
+        if known.is_none()
+            && let Some(kind) = note(line)
+        {
             let text = line.trim_ascii();
             let text = text.strip_prefix(transcribe::GAP).unwrap_or(text);
             emit(state, &Stamp::at(state.time).event(kind, text));
             return Ok(());
         }
-        let sample = Sample::read_after(line, &mut self.head.borrow_mut())?;
+        let sample = known.map_or_else(|| self.head.borrow_mut().read(line), Ok)?;
         state.time = sample.time;
         let Some(place) = sample.place() else {
             let stamp = Stamp {

@@ -32,12 +32,14 @@ pub(super) struct Sample<'a> {
     rest: &'a [u8],
     /// What follows the time.
     text: &'a [u8],
+    /// Where the time begins in the line.
+    time_start: usize,
 }
 
 /// How long the front of a line is that is remembered, at most.
 const LONGEST_HEAD: usize = 96;
 
-/// The front of a line, down to its event, and what it says. In a transcript many lines in a row have the same.
+/// The front of a line, down to its event, and what it says. Many lines in a row have the same, or one that differs in the time only.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     text: [u8; LONGEST_HEAD],
@@ -45,7 +47,8 @@ pub(super) struct Head {
     time: Time,
     thread: CpuNumber,
     period: Option<u64>,
-    /// Where the colon after the time is, and where the event begins.
+    /// Where the time begins, where the colon after it is, and where the event begins.
+    time_start: usize,
     colon: usize,
     event: usize,
 }
@@ -58,23 +61,62 @@ impl Head {
         time: Time::ZERO,
         thread: CpuNumber(0),
         period: None,
+        time_start: 0,
         colon: 0,
         event: 0,
     };
 
-    /// What a line that begins so says.
-    fn sample<'a>(&self, line: &'a [u8]) -> Option<Sample<'a>> {
-        let rest = line.strip_prefix(self.text.get(..self.length)?)?;
+    /// What a line says that begins so, or does but for the time, which is remembered then.
+    pub(super) fn sample<'a>(&mut self, line: &'a [u8]) -> Option<Sample<'a>> {
+        let (head, rest) = line.split_at_checked(self.length)?;
         // The event may go on.
-        let is_whole = self.length > 0 && rest.first().is_none_or(|byte| is_blank(*byte));
-        is_whole.then(|| Sample {
+        if self.length == 0 || !rest.first().is_none_or(|byte| is_blank(*byte)) {
+            return None;
+        }
+        let known = &mut self.text[..self.length];
+        if head != known {
+            let (times, colon) = (self.time_start..self.colon, self.colon);
+            if head[..times.start] != known[..times.start] || head[colon..] != known[colon..] {
+                return None;
+            }
+            let (start, time) = time_at_end(&head[..colon])?;
+            if start != times.start {
+                return None;
+            }
+            self.time = time;
+            known[times.clone()].copy_from_slice(&head[times]);
+        }
+        Some(Sample {
             time: self.time,
             thread: self.thread,
             period: self.period,
             event: &line[self.event..self.length - 1],
             rest,
             text: &line[self.colon + 1..],
+            time_start: self.time_start,
         })
+    }
+
+    /// Reads a line, and remembers how it begins.
+    pub(super) fn read<'a>(&mut self, line: &'a [u8]) -> Result<Sample<'a>, LineError> {
+        let sample = Sample::read(line)?;
+        let length = sample.head(line).len();
+        if !sample.event.is_empty()
+            && let Some(text) = self.text.get_mut(..length)
+        {
+            text.copy_from_slice(&line[..length]);
+            *self = Self {
+                text: self.text,
+                length,
+                time: sample.time,
+                thread: sample.thread,
+                period: sample.period,
+                time_start: sample.time_start,
+                colon: line.len() - sample.text.len() - 1,
+                event: length - 1 - sample.event.len(),
+            };
+        }
+        Ok(sample)
     }
 }
 
@@ -188,30 +230,6 @@ fn thread(word: &[u8]) -> Option<u32> {
 }
 
 impl<'a> Sample<'a> {
-    /// Reads a line that may begin as the one before, and remembers how it begins.
-    pub(super) fn read_after(line: &'a [u8], head: &mut Head) -> Result<Self, LineError> {
-        if let Some(sample) = head.sample(line) {
-            return Ok(sample);
-        }
-        let sample = Self::read(line)?;
-        let length = sample.head(line).len();
-        if !sample.event.is_empty()
-            && let Some(text) = head.text.get_mut(..length)
-        {
-            text.copy_from_slice(&line[..length]);
-            *head = Head {
-                text: head.text,
-                length,
-                time: sample.time,
-                thread: sample.thread,
-                period: sample.period,
-                colon: line.len() - sample.text.len() - 1,
-                event: length - 1 - sample.event.len(),
-            };
-        }
-        Ok(sample)
-    }
-
     pub(super) fn read(line: &'a [u8]) -> Result<Self, LineError> {
         const TIME: &str = "the thread, and the time in seconds, such as 12.345678:";
         let (start, colon, time) = find_time(line).ok_or_else(|| LineError::at(line, 0, TIME))?;
@@ -261,6 +279,7 @@ impl<'a> Sample<'a> {
             event,
             rest: text.get(end..).unwrap_or_default(),
             text,
+            time_start: start,
         })
     }
 
@@ -277,6 +296,15 @@ impl<'a> Sample<'a> {
 
     /// Where it was; none where the line has no address.
     pub(super) fn place(&self) -> Option<Place<'a>> {
+        if let Some(address) = lone_address(self.rest) {
+            return Some(Place {
+                address,
+                accessed: None,
+                before: b"",
+                after: b"",
+                target: None,
+            });
+        }
         // How memory was accessed comes between the address of the memory and that of the instruction.
         let told = memchr(b'|', self.rest).filter(|at| self.rest[*at..].starts_with(b"|OP "));
         let skipped = told.unwrap_or(0);
@@ -336,6 +364,61 @@ impl<'a> Sample<'a> {
             return None;
         };
         Some((kind, address))
+    }
+}
+
+/// The address in a text that has nothing else: most lines of a transcript end so.
+fn lone_address(text: &[u8]) -> Option<u64> {
+    let (before, columns) = text.split_last_chunk::<ADDRESS>()?;
+    if !before.iter().all(|byte| is_blank(*byte)) {
+        return None;
+    }
+    Columns(*columns).address().or_else(|| {
+        let blanks = columns.iter().position(|byte| !is_blank(*byte))?;
+        hex::number(&columns[blanks..])
+    })
+}
+
+/// A one in each byte.
+const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
+
+/// An address as a transcript has it: lower-case digits, right-aligned in the columns of an address, with spaces before them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Columns(pub(super) [u8; ADDRESS]);
+
+impl Columns {
+    pub(super) fn of(address: u64) -> Self {
+        let eight = |number: u64| {
+            let mut digits = number;
+            digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
+            digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
+            digits = (digits | digits << 4) & (0x0f * EACH_BYTE);
+            let letters = (digits + 6 * EACH_BYTE) >> 4 & EACH_BYTE;
+            digits + u64::from(b'0') * EACH_BYTE + letters * u64::from(b'a' - b'0' - 10)
+        };
+        let text =
+            u128::from(eight(address >> 32)) << 64 | u128::from(eight(address & 0xffff_ffff));
+        // What is in front of the first digit. The last digit is there also in zero.
+        let blanks = (address | 1).leading_zeros() / 4;
+        let is_blank = !(u128::MAX >> (8 * blanks));
+        let spaces = u128::from_be_bytes([b' '; ADDRESS]);
+        Self((text & !is_blank | spaces & is_blank).to_be_bytes())
+    }
+
+    /// The address; none where it is written in another way.
+    fn address(self) -> Option<u64> {
+        let (halves, []) = self.0.as_chunks::<8>() else {
+            return None;
+        };
+        let address = halves.iter().fold(0, |address, half| {
+            let text = u64::from_be_bytes(*half);
+            // The four lowest bits of a digit are its value, of a letter nine less; a space is a zero.
+            let mut digits = (text & (0x0f * EACH_BYTE)) + 9 * (text >> 6 & EACH_BYTE);
+            digits = (digits | digits >> 4) & 0x00ff_00ff_00ff_00ff;
+            digits = (digits | digits >> 8) & 0x0000_ffff_0000_ffff;
+            address << 32 | (digits | digits >> 16) & 0xffff_ffff
+        });
+        (Self::of(address) == self).then_some(address)
     }
 }
 
@@ -400,6 +483,9 @@ impl<'a> Place<'a> {
 
     /// The bytes after `insn:`.
     fn code_text(&self) -> Option<&'a [u8]> {
+        if self.after.is_empty() {
+            return None;
+        }
         let colon = memchr::memrchr_iter(b':', self.after)
             .find(|colon| self.after[..*colon].ends_with(b" insn"))?;
         Some(&self.after[colon + 1..])
@@ -427,7 +513,7 @@ impl<'a> Place<'a> {
 
     /// The disassembly, which follows the file or the code.
     pub(super) fn disassembly(&self) -> &'a [u8] {
-        if self.target.is_some() {
+        if self.after.is_empty() || self.target.is_some() {
             return b"";
         }
         let text = match self.code_text() {
@@ -455,26 +541,42 @@ impl<'a> Place<'a> {
         self.code().is_some() || !self.disassembly().is_empty()
     }
 
-    /// The branches of the stack of a sample, from and to, oldest first.
+    /// The branches of the stack of a sample, from and to, in the order of the line: newest first.
     pub(super) fn branch_stack(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
         let after = self.after;
-        let start = memmem::find(after, b"/0x").map_or(after.len(), |slash| {
+        let mut slashes = memchr::memchr_iter(b'/', after);
+        let slash = slashes.find(|slash| after[slash + 1..].starts_with(b"0x"));
+        let start = slash.map_or(after.len(), |slash| {
             (after[..slash].iter())
                 .rposition(|byte| is_blank(*byte))
                 .unwrap_or(0)
         });
-        let branches: Vec<(u64, u64)> = words(&after[start..])
-            .map_while(|(_, word)| branch(word))
-            .collect();
-        branches.into_iter().rev()
+        words(&after[start..]).map_while(|(_, word)| branch(word))
     }
 }
 
 /// A branch of a stack: `0xFROM/0xTO/P/-/-/0`.
 fn branch(word: &[u8]) -> Option<(u64, u64)> {
-    let mut parts = word.split(|byte| *byte == b'/');
-    let mut address = || hex::number(parts.next()?.strip_prefix(b"0x")?);
-    Some((address()?, address()?))
+    let (from, rest) = prefixed(word)?;
+    let (to, rest) = prefixed(rest.strip_prefix(b"/")?)?;
+    matches!(rest, [] | [b'/', ..]).then_some((from, to))
+}
+
+/// The number at the front of a text that begins with `0x`, and what follows it.
+fn prefixed(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.strip_prefix(b"0x")?;
+    let mut value = 0u64;
+    let mut length = 0;
+    while let Some(digit) = digits.get(length).map(|byte| hex::digit(*byte))
+        && digit <= 15
+    {
+        if value >> 60 != 0 {
+            return None;
+        }
+        value = value << 4 | u64::from(digit);
+        length += 1;
+    }
+    (length > 0).then(|| (value, &digits[length..]))
 }
 
 /// The file in parentheses after a symbol, and where it ends.
@@ -519,6 +621,43 @@ pub fn symbols(text: &[u8]) -> impl Iterator<Item = Symbol<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn columns_are_those_of_the_format(address: u64, bits in 0u32..64) {
+            let address = address >> bits;
+            let columns = Columns::of(address);
+            let expected = format!("{address:16x}");
+            prop_assert_eq!(&columns.0, expected.as_bytes());
+            prop_assert_eq!(columns.address(), Some(address));
+        }
+
+        #[test]
+        fn an_address_is_read_as_digit_by_digit(text in "[ \t]{0,3}[ 0-9a-fA-Fg@`/:x]{16}") {
+            let (before, columns) = text.as_bytes().split_last_chunk::<ADDRESS>().expect("columns");
+            let is_alone = before.iter().all(|byte| is_blank(*byte));
+            let expected = hex::number(columns.trim_ascii_start()).filter(|_| is_alone);
+            prop_assert_eq!(lone_address(text.as_bytes()), expected);
+        }
+
+        #[test]
+        fn a_branch_is_two_numbers(word in "(0x)?[0-9a-fA-F]{0,18}/?(0x)?[0-9a-fg]{0,18}(/P/-/-/0)?") {
+            let mut parts = word.as_bytes().split(|byte| *byte == b'/');
+            let mut address = || hex::number(parts.next()?.strip_prefix(b"0x")?);
+            let expected = address().and_then(|from| Some((from, address()?)));
+            prop_assert_eq!(branch(word.as_bytes()), expected);
+        }
+
+        #[test]
+        fn an_address_alone_is_the_row_of_the_text(text in "[ \t]{0,20}[0-9a-fx]{0,18}[ x]{0,2}") {
+            let text = text.as_bytes();
+            if let Some(address) = lone_address(text) {
+                let row = Row::find(text).expect("a row");
+                prop_assert_eq!((row.first, row.last, row.count, row.end), (address, address, 1, text.len()));
+            }
+        }
+    }
 
     /// What a line says, however it was read.
     fn told<'a>(line: &'a [u8], sample: &Sample<'a>) -> impl PartialEq + std::fmt::Debug + use<'a> {
@@ -529,8 +668,9 @@ mod tests {
             event,
             rest,
             text,
+            time_start,
         } = *sample;
-        (time, thread, period, event, rest, text, line)
+        (time, thread, period, event, rest, text, time_start, line)
     }
 
     #[test]
@@ -540,6 +680,15 @@ mod tests {
             "ls 7 [001] 9.000001: 100003 cycles:u:           401009 main+0x9 (/bin/ls)",
             "ls 7 [001] 9.000001: 100003 cycles:u:           401020",
             "ls 7 [001] 9.000001: 100003 cycles:u:",
+            "ls 7 [001] 9.000002: 100003 cycles:u:           401020",
+            "ls 7 [001] 8.999999: 100003 cycles:u:",
+            "ls 7 [001] 9.00000x: 100003 cycles:u:           401020 9.000001:",
+            "ls 7 [001] 9 00001: 100003 cycles:u:           401020 9.000001:",
+            "ls 7 [001] 9.000001: 100004 cycles:u:           401020",
+            "ls 7 [002] 9.000001: 100004 cycles:u:           401020",
+            "ls 7 [002] 1234.123456789: 100004 cycles:u:           401020",
+            "ls 7 [002] 1234567.123456: 100004 cycles:u:           401020",
+            "ls 7 [002] :234567.123456: 100004 cycles:u:           401020",
             "ls 7 [001] 9.000001: 100003 cycles:u:x          401020",
             "ls 7 [001] 9.000001: 100003 cycles:u:k:          401020",
             "ls 7 [001] 9.000001:           401020",
@@ -553,10 +702,13 @@ mod tests {
         ];
         let mut head = Head::NONE;
         for line in lines.iter().chain(&lines).map(|line| line.as_bytes()) {
-            let alone = Sample::read(line).expect("a sample");
-            let after = Sample::read_after(line, &mut head).expect("a sample");
-            assert_eq!(told(line, &after), told(line, &alone));
+            let told = |sample: Option<Sample<'_>>| {
+                sample.map(|sample| format!("{:?}", told(line, &sample)))
+            };
+            let alone = Sample::read(line).ok();
+            let after = (head.sample(line)).or_else(|| head.read(line).ok());
+            assert_eq!(told(after), told(alone));
         }
-        assert!(Sample::read_after(b"ls 9.0001: x", &mut head).is_err());
+        assert!(head.read(b"ls 9.0001: x").is_err());
     }
 }

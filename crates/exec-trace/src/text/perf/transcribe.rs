@@ -5,7 +5,7 @@
 //! which the trace begins or ends.
 
 use super::super::transcriber::Transcribe;
-use super::sample::{Place, Sample};
+use super::sample::{Columns, Head, Place, Sample};
 use super::{Form, form};
 
 /// What the first line of a transcript begins with; the form follows.
@@ -41,6 +41,8 @@ pub(in crate::text) fn transcript<'a, L: Iterator<Item = &'a [u8]>>(
     Some(Branches {
         form,
         header: [HEADER, form.name()].concat(),
+        head: Head::NONE,
+        stack: Vec::new(),
         out: Vec::new(),
     })
 }
@@ -49,6 +51,10 @@ pub(in crate::text) fn transcript<'a, L: Iterator<Item = &'a [u8]>>(
 pub(in crate::text) struct Branches {
     form: Form,
     header: Vec<u8>,
+    /// The front of the latest line.
+    head: Head,
+    /// Room for the branches of a stack.
+    stack: Vec<(u64, u64)>,
     out: Vec<u8>,
 }
 
@@ -56,17 +62,9 @@ impl Branches {
     /// A line with another address in the place of its own, and nothing after it.
     fn put(&mut self, head: &[u8], address: u64) {
         self.out.extend_from_slice(head);
-        let mut text = [b' '; 18];
-        text[17] = b'\n';
-        let mut rest = address;
-        for place in text[1..17].iter_mut().rev() {
-            *place = b"0123456789abcdef"[(rest & 15) as usize];
-            rest >>= 4;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.out.extend_from_slice(&text);
+        self.out.push(b' ');
+        self.out.extend_from_slice(&Columns::of(address).0);
+        self.out.push(b'\n');
     }
 
     fn branch(&mut self, line: &[u8], sample: &Sample<'_>, place: &Place<'_>) {
@@ -91,7 +89,8 @@ impl Transcribe for Branches {
     }
 
     fn line(&mut self, line: &[u8]) {
-        if let Ok(sample) = Sample::read(line)
+        let known = self.head.sample(line);
+        if let Ok(sample) = known.map_or_else(|| self.head.read(line), Ok)
             && let Some(place) = sample.place()
         {
             if self.form == Form::Branches && sample.is_branch(&place) {
@@ -99,10 +98,13 @@ impl Transcribe for Branches {
                 return;
             }
             let head = sample.head(line);
-            for (from, to) in place.branch_stack() {
+            let mut stack = std::mem::take(&mut self.stack);
+            stack.extend(place.branch_stack());
+            for (from, to) in stack.drain(..).rev() {
                 self.put(head, from);
                 self.put(head, to);
             }
+            self.stack = stack;
         }
         self.out.extend_from_slice(line);
         self.out.push(b'\n');
