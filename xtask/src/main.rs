@@ -1,4 +1,4 @@
-//! Tracewire's own chores: tests, measurements, fuzzing, torture, GDB's own test suite, and a GDB for one more machine.
+//! Tracewire's development tasks: tests, measurements, fuzzing, torture, GDB's own test suite, and a GDB for one more machine.
 
 mod architecture;
 mod bench;

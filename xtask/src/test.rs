@@ -1,9 +1,10 @@
 //! Runs the tests: a test program at a time, each with a limit on its time, and a summary at the end.
 //!
 //! `cargo test` waits for a test program without a limit. A test that hangs then blocks the whole run, and its name is not printed.
-//! Here a program that exceeds its limit is ended, with all its descendants, after the stacks of their threads were printed:
-//! libtest gives a thread the name of its test.
+//! Here a program that exceeds its limit is ended, with all its descendants. What their threads did is printed then, and with the
+//! failures at the end: libtest gives a thread the name of its test.
 
+use std::fmt::Write;
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -37,6 +38,20 @@ const EXAMPLES: &str = "TRACEWIRE_EXAMPLES";
 /// How long the processes that seem to be in the middle of an exec are waited for.
 const EXEC_LIMIT: Duration = Duration::from_secs(1);
 
+/// Cargo's options that select targets: it takes none of them together with `--doc`.
+const TARGET_SELECTIONS: &[&str] = &[
+    "--all-targets",
+    "--bench",
+    "--benches",
+    "--bin",
+    "--bins",
+    "--example",
+    "--examples",
+    "--lib",
+    "--test",
+    "--tests",
+];
+
 /// How many threads of a process are printed when a test program is ended.
 const THREADS_SHOWN: usize = 64;
 
@@ -68,7 +83,8 @@ struct TestProgram {
 enum End {
     Passed,
     Failed(ExitStatus),
-    TooLong,
+    /// It exceeded its limit. The text says what its processes did then.
+    TooLong(String),
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -101,10 +117,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         match end {
             End::Passed => {}
             End::Failed(status) => failed.push(format!("{name}: {status}")),
-            End::TooLong => failed.push(format!("{name}: ended after {limit:?}")),
+            End::TooLong(what_ran) => failed.push(format!(
+                "{name}: ended after {limit:?}, when this ran:\n{what_ran}"
+            )),
         }
     }
-    if !arguments.fast && for_programs.is_empty() {
+    let selects_targets = cargo_arguments
+        .iter()
+        .any(|word| TARGET_SELECTIONS.contains(&word.as_str()));
+    if !arguments.fast && for_programs.is_empty() && !selects_targets {
         let started = Instant::now();
         let status = workspace::cargo("test")
             .arg("--doc")
@@ -214,14 +235,14 @@ impl TestProgram {
         let end = wait(child, &mark, limit)?;
         for process in marked(&mark)? {
             eprintln!("left running by the tests, and killed:");
-            process.describe();
+            eprint!("{}", process.describe());
             process.kill();
         }
         Ok(end)
     }
 }
 
-/// Waits for a test program. When its time is over, prints the stacks of it and its descendants, and ends them.
+/// Waits for a test program. When its time is over, prints what it and its descendants do, and ends them.
 fn wait(mut child: Child, mark: &str, limit: Duration) -> Result<End> {
     let (report, ended) = mpsc::channel();
     let waiting = std::thread::spawn(move || report.send(child.wait()));
@@ -235,12 +256,14 @@ fn wait(mut child: Child, mark: &str, limit: Duration) -> Result<End> {
             }
         }
         Err(_) => {
-            eprintln!("\nits {} s are over; this is what runs:", limit.as_secs());
+            let mut what_runs = String::new();
             for process in marked(mark)? {
-                process.describe();
+                what_runs += &process.describe();
                 process.kill();
             }
-            End::TooLong
+            let limit = limit.as_secs();
+            eprintln!("\nits {limit} s are over; this is what runs:\n{what_runs}");
+            End::TooLong(what_runs)
         }
     };
     // After the kill at the latest, the program has ended.
@@ -311,26 +334,31 @@ impl MarkedProcess {
             .unwrap_or_else(|error| error.to_string())
     }
 
-    /// Prints the command, and of each thread its name, its state and where in the kernel it waits.
-    fn describe(&self) {
-        eprintln!("process {}: {}", self.process, self.read("cmdline"));
+    /// The command, and of each thread its name, its state, its tracer, where in the kernel it waits, and its system call with
+    /// arguments, stack pointer and instruction pointer (proc_pid_syscall(5)); in a line each.
+    fn describe(&self) -> String {
+        let mut text = format!("process {}: {}\n", self.process, self.read("cmdline"));
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process));
         for task in tasks.into_iter().flatten().flatten().take(THREADS_SHOWN) {
             let thread = task.file_name();
             let file = |name: &str| self.read(&format!("task/{}/{name}", thread.display()));
             let status = file("status");
-            let state = status
-                .lines()
-                .find_map(|line| line.strip_prefix("State:"))
-                .unwrap_or("?");
-            eprintln!(
-                "  thread {} {}: {}, {}",
+            let field = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.unwrap_or("?").trim().to_owned()
+            };
+            let _ = writeln!(
+                text,
+                "  thread {} {}: {}, tracer {}, in {}, system call {}",
                 thread.display(),
                 file("comm"),
-                state.trim(),
-                file("wchan")
+                field("State:"),
+                field("TracerPid:"),
+                file("wchan"),
+                file("syscall")
             );
         }
+        text
     }
 
     fn kill(&self) {
@@ -376,7 +404,10 @@ mod tests {
     #[test]
     fn a_program_that_hangs_is_ended_with_what_it_started() {
         let (end, pid) = run("sleep 1000 & echo $! > pid; wait", Duration::from_secs(3));
-        assert!(matches!(end, End::TooLong));
+        let End::TooLong(what_ran) = end else {
+            panic!("it was not ended");
+        };
+        assert!(what_ran.contains("sleep 1000"), "{what_ran}");
         assert!(ends(pid));
     }
 
