@@ -5,9 +5,9 @@
 //! - [`instructions`] and [`decode_at`] decode a program; [`Opcode`] is the table behind them.
 //! - [`verify()`] follows every path through a program before it runs on a target, and returns what it accesses.
 //! - [`Evaluation`] runs a program. It stops at each register, memory read, variable and collection, as `gimli::Evaluation` does for
-//!   DWARF expressions. So the caller can fetch for many evaluations at once. A caller that has everything gives a [`Context`]
-//!   to [`Evaluation::evaluate`].
-//! - [`CollectOnce`] removes from a frame's programs what others of them have collected.
+//!   DWARF expressions. So the caller can fetch the data of many evaluations at once. A caller that has all data passes a
+//!   [`Context`] to [`Evaluation::evaluate`].
+//! - [`CollectOnce`] removes collections of memory that an earlier program of the same frame has made.
 //! - [`Builder`] makes programs for a compiler, with labels and the shortest constants.
 //! - [`assemble`] and [`disassemble`] read and write the listing that GDB's `maint agent` prints.
 //!

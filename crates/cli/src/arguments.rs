@@ -229,7 +229,7 @@ first program must have all places, unless --pending is given: with -- sh -c 'a 
 when all processes have ended. A child that has no frames has no file.
 
   --name, --user, --cgroup, --unit and --container choose processes; of different options, all must fit. With --later, those that start \
-during the run are recorded, too. They are found within a tenth of a second.
+during the run are recorded, too. Tracewire looks for them ten times a second.
 
 PRIVACY
   What has the name of a secret (password, token, cookie, api_key, private_key and the like) is not recorded: variables, parameters, \

@@ -27,7 +27,7 @@ pub const HELP: &str = "\
 Of an execution trace, counts are instructions: those of a function with all that it called, and its own. Functions are named by the \
 program's symbols, else by their addresses.
 
-Of a live program, counts are times. Each entry and each exit of a function runs into a jump, which costs some 20 ns; nothing stops. \
+Of a live program, counts are times. Each entry and each exit of a function runs into a jump, which costs some 20 ns; no hit stops a thread. \
 PATTERN is a name, Cart::*, /regex/ or MODULE:NAME, as for `record -t`; without one, all functions of the program's own file are \
 followed. A function whose first instruction or whose exits can have no jump is left out, and the summary on standard error says how \
 many are, and why. A function that is called too often is switched down: its jumps are taken out, and the tree says so. A call that is \

@@ -1,4 +1,4 @@
-//! The `tracewire` program: reads the command line, joins the libraries, and nothing else.
+//! The `tracewire` program: parses the command line and calls the libraries.
 
 #[macro_use]
 mod message;

@@ -17,8 +17,8 @@ use crate::record::say;
 use crate::{Answer, output};
 
 pub const HELP: &str = "\
-When Tracewire is killed (by SIGKILL, or for lack of memory), jumps stay in the program, which runs on unharmed, and so do \
-the frames that were not read yet. This writes these frames into a trace file, takes the jumps out, as any Tracewire does \
+When Tracewire is killed (by SIGKILL, or for lack of memory), jumps stay in the program, which runs on, and so do \
+the frames that were not read yet. (Traps stay too, and end the program at the next hit.) This writes these frames into a trace file, takes the jumps out, as any Tracewire does \
 that is attached to the program later, and gives the memory back. What a recording \
 had read before is in its FILE.recording, which is a good trace file, and no frame is in both; `tracewire convert` merges the \
 two. Frames that are in neither are counted, with the reason.

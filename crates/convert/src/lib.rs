@@ -13,7 +13,7 @@
 //! [`Source`] finds the format of a name, [`Format`] that of content. JSON lines keep every byte, damaged ones too. Parts and merged
 //! files keep frames byte for byte, except for numbers that had to change. CTF keeps every value; Chrome and CSV keep what they can show.
 //!
-//! A frame that is cut off is no frame ([`TraceFile::ending`] reports it). The byte order is the one that the reader chose.
+//! A truncated frame is left out ([`TraceFile::ending`] reports it). The byte order is the one that the reader chose.
 //!
 //! [`TraceFile::ending`]: tracewire_tracefile::TraceFile::ending
 #![forbid(unsafe_code)]

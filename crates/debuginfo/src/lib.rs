@@ -35,7 +35,7 @@
 //! | `FILE:FUNCTION` | the functions of the units with that file |
 //! | `MODULE:FUNCTION` | the functions of one module: `libc.so.6:getenv`, `libc:getenv` |
 //! | `<T as Trait>::f`, `main::{{closure}}`, `void f<int>(int)` | a name as `nm -C`, `perf` and Rust's backtraces print it |
-//! | `Cart::*`, `FILE:*`, `MODULE:str*` | all functions whose name, or the end of it from a `::` on, is so; `*` stands for any characters |
+//! | `Cart::*`, `FILE:*`, `MODULE:str*` | all functions whose name, or its end after a `::`, matches the pattern; `*` matches any characters |
 //! | `/^ngx_http_/`, `FILE:/_init$/` | all functions in whose qualified name, without parameters, the regular expression is found |
 //! | `*0x1234`, `*f+4`, `*&f` | that very address |
 //! | `-m NAME`, `-probe-stap PROVIDER:NAME` | a USDT probe |

@@ -7,8 +7,8 @@
 //!
 //! - expressions that no target could evaluate, and undefined names in them, with the line;
 //! - data that expressions should have collected. Each is **run again on the frame it filled**, with the frame's own registers and
-//!   memory. So `collect j->next->name` names the exact address whose bytes are missing. A value that the frame does not have ends
-//!   that;
+//!   memory. So `collect j->next->name` names the exact address whose bytes are missing. The check of an
+//!   expression ends at a value that the frame does not have;
 //! - frames whose condition is false, where the frame has all that the condition reads;
 //! - counts, times and places that contradict each other. Examples are more frames than hits, more steps than requested, and frames
 //!   before the start or away from their tracepoint.

@@ -3,8 +3,8 @@
 //! # Principles
 //!
 //! **One pass, and little kept.** Each analysis reads the instructions of a
-//! [`Recording`](tracewire_exec_trace::recording::Recording) once and keeps only its counts: functions, addresses, locations. Those
-//! that need no order run on all processors.
+//! [`Recording`](tracewire_exec_trace::recording::Recording) once and keeps only its counts: functions, addresses, locations. Analyses
+//! that do not depend on the order of instructions run on all processors.
 //!
 //! **Codes, not text.** The instruction's code decides what is a call, a return or a delay slot ([`tracewire_arch::Flow`]), because
 //! each tool writes disassembly differently. A trace without disassembly has a call tree too.

@@ -9,8 +9,8 @@
 //! - **Expressions run in lockstep.** All actions of a hit run until each needs memory. One [`StoppedThread::read_memory`] reads what
 //!   they all need; then they go on. A hit costs as many calls as its pointers are deep, and no byte is read twice. Expressions
 //!   that share a variable which one of them sets run one after the other.
-//! - **Frames are made in trace-file form**, in a buffer that is used again. A [`FrameStore`] keeps each whole or not at all:
-//!   [`LinearStore`] until it is full, [`CircularStore`] with the newest, `SpoolStore` in a growing file, `LeanStore` in one of compressed columns. Saving is a copy.
+//! - **Frames are made in trace-file form**, in a buffer that is used again. A [`FrameStore`] keeps each frame whole or not at all.
+//!   [`LinearStore`] keeps frames until it is full, and [`CircularStore`] the newest ones. `SpoolStore` keeps them in a growing file, `LeanStore` in a file of compressed columns. Saving copies them.
 //!
 //! A frame holds the register block first, then the stamps (`$trace_timestamp`, `$trace_thread`, `$trace_cpu`) if
 //! [`Options::stamp`] says so, then memory and variables in the order of the actions.
@@ -32,9 +32,9 @@
 //!   collected. A thread that is killed while it is stopped is not an error.
 //! - *Rates* ([`Experiment::limit_rates`]) are no part of GDB's tracepoints. A hit that comes too soon after others makes no frame and no steps,
 //!   and is counted ([`Tracepoint::skipped`]). It counts as a hit, for the pass count and for aggregates too.
-//! - *A budget* ([`Experiment::limit_cost`]) is none either. What hits cost is charged to their cpu. A hit for whose frame there is no room makes
-//!   none, and is counted as with a rate. Tracepoints that cost too much nevertheless have pauses ([`Experiment::pauses`]).
-//! - *Watches* are none either. Such a tracepoint is on memory ([`Target::insert_watchpoint`]), and a write is a hit. The value from before
+//! - *A budget* ([`Experiment::limit_cost`]) is not part of GDB's tracepoints either. The time of hits is charged to their cpu. A hit that exceeds the
+//!   budget makes no frame, and is counted as with a rate. Tracepoints that still cost too much are paused ([`Experiment::pauses`]).
+//! - *Watches* are not part of them either. Such a tracepoint is on memory ([`Target::insert_watchpoint`]), and a write is a hit. The value from before
 //!   the write is in the variable `$old`, where there is one.
 //! - *`while-stepping`* follows a hit with a true condition only, where gdbserver also steps after a false one.
 //! - *Limits*: [`FRAME_LIMIT`] bytes and 4096 pieces a hit.

@@ -2,7 +2,7 @@
 //!
 //! # Two ways from one tree
 //!
-//! An expression is parsed in the language of its place, and every name in it is looked up once. Two ways lead from the typed tree:
+//! An expression is parsed in the language of its place, and every name in it is looked up once. The typed tree is used in two ways:
 //!
 //! - [`compile_condition`] and [`ActionList`] reduce it to 64-bit computations, and write them as agent expression bytecode. The
 //!   target evaluates it at a hit.

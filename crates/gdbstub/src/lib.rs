@@ -18,7 +18,7 @@
 //!
 //! The connection leads to a thread of this process that is a debugger to the emulator, and a stub to GDB
 //! ([`tracewire_server::proxy`]). All packets are passed on unchanged, except those of tracepoints. So the emulator's other
-//! features of `gdbstub` still work: watchpoints, reverse execution, monitor commands, host files.
+//! features of `gdbstub` still work: watchpoints, reverse execution, monitor commands, host I/O.
 //!
 //! A tracepoint is a software breakpoint of the emulator, which must support these and a single step. A hit is a few packets
 //! through a socket of this process. Conditions and expressions are evaluated outside of the emulator, which needs no code for

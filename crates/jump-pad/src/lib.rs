@@ -25,12 +25,12 @@
 //!   to continue at; the tracer sees the signal before the program. A value that cannot be read is missing from its first unreadable
 //!   byte on, and counted. In a condition it ends the run.
 //! - *Without a tracer* such a signal would kill the program. So every hit reads a word that the kernel marks when the tracer
-//!   dies (a robust futex). From then on a pad does nothing. Where that was allowed ([`PadOptions::goes_on`],
-//!   [`Orphaned::GoOn`]), it has the kernel read memory instead: slower, and safe.
+//!   dies (a robust futex). From then on a pad does nothing. Where it may continue ([`PadOptions::goes_on`],
+//!   [`Orphaned::GoOn`]), it reads memory by a system call, which is slower but cannot fault.
 //! - *Signals* may come inside a pad, and their handlers may hit again: a frame has its own space from the moment it is reserved.
 //!   A handler that leaves by `longjmp` leaves an unfinished frame; the reader counts it.
-//! - *Two threads* do not meet. Each cpu has a ring, whose head is moved by one compare-and-exchange. Threads come and go, and
-//!   nothing cheap distinguishes two of them while they share their `fs` base, so a ring belongs to a cpu.
+//! - *Threads* share no lock. Each cpu has a ring, whose head is moved by one compare-and-exchange. A ring belongs
+//!   to a cpu, because no cheap test distinguishes two threads that share their `fs` base.
 //! - *Alignment checking* (`AC`) set by a program is off while the pad works, and on again afterwards.
 //! - *A restartable sequence* (`rseq`) would be left by a jump to a pad: a thread that loses its cpu there is not restarted. So the
 //!   target refuses a place within one.
@@ -60,8 +60,8 @@
 //!
 //! The kernel's number of a thread costs a system call; its `fs` base costs a nanosecond. The tracer fills a table of pairs as threads
 //! come ([`Shared::set_thread`]). While the program has one thread, an unknown base is that thread's
-//! ([`Shared::set_sole_thread`]). Where the program may make our system calls, any other thread asks the kernel once. A new thread
-//! counts as its maker until it has a base of its own.
+//! ([`Shared::set_sole_thread`]). Where the program is permitted the pads' system calls, any other thread asks the kernel once. A new thread
+//! counts as its creator until it has a base of its own.
 //!
 //! # Layout
 //!

@@ -376,7 +376,7 @@ impl Recorder {
     }
 
     /// Which processes are recorded besides that start during a run of [`record_processes`](Self::record_processes). Such a run lasts
-    /// until it is stopped. A process is found within a tenth of a second; what it does before that is not seen.
+    /// until it is stopped. The recorder looks for them ten times a second; what a process does before it is found is not seen.
     pub fn record_later(&mut self, selection: ProcessSelection) -> &mut Self {
         self.options.later = Some(selection);
         self

@@ -22,8 +22,8 @@
 //! # From names to addresses
 //!
 //! A [`Resolver`] looks the locations up in the modules of a program. It compiles conditions and actions at every address, because
-//! one name may have several: an inlined function, a template, an overload. What is not there yet is [`Pending`]. The
-//! resolver is asked again when modules have come, and then returns only what is new.
+//! one name may have several: an inlined function, a template, an overload. A location that is in no module yet is [`Pending`].
+//! The resolver is called again when modules are loaded, and then returns only the new addresses.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

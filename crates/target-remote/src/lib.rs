@@ -2,21 +2,21 @@
 //!
 //! # Principles
 //!
-//! - **Few round trips.** A hit takes four where its memory is read in one go, and the stub takes requests together. They are for the
-//!   registers, the memory, the step over the breakpoint, and the resumption. Registers that the stop reply has are not asked for. Requests that do not
-//!   depend on an answer are sent together, to a stub that has answered two such requests when it was connected to.
+//! - **Few round trips.** A hit takes four: for the registers, the memory, the step over the breakpoint, and the resumption. That holds where one
+//!   request reads all its memory, and the stub accepts several requests at once. Registers that the stop reply has are not requested. Requests that do
+//!   not depend on a reply are sent together, if the stub has answered two such requests at the start of the connection.
 //! - **Nothing that is not needed.** A condition reads its registers and memory and nothing else. Ranges that are close to each other are one
 //!   read.
-//! - **A stub is not trusted.** Each wait for an answer has a limit, and so have packets, descriptions and the list of threads. What the
-//!   stub says that it cannot do is not asked again. An error ends the trace run with its reason, and never the program that uses
+//! - **A stub is not trusted.** Each wait for an answer has a limit, and so have packets, descriptions and the list of threads. An
+//!   operation that the stub does not support is not requested again. An error ends the trace run with its reason, and never the program that uses
 //!   this crate.
 //! - **The debugger's breakpoints are its own.** A debugger in front ([`Breakpoints`]) and tracepoints may share an address:
-//!   neither's removal takes the other's out.
+//!   the removal of one leaves the other in place.
 //!
 //! # Breakpoints
 //!
-//! A site is a software breakpoint (`Z0`), else a hardware breakpoint (`Z1`), else the machine's breakpoint instruction written to memory,
-//! which is then hidden from all readers of memory. A refusal names the stub's reason.
+//! The breakpoint of a tracepoint is a software breakpoint (`Z0`), else a hardware breakpoint (`Z1`), else the machine's breakpoint instruction written to memory.
+//! That is hidden from all readers of memory. A refusal names the stub's reason.
 //!
 //! # QEMU with Tracewire's plugin
 //!

@@ -27,7 +27,7 @@
 //!
 //! # Differences from GDB's manual
 //!
-//! - The `R` line is decimal in the manual and hexadecimal in GDB. [`TraceFile::register_block_size`] is the reading with which
+//! - The `R` line is decimal in the manual and hexadecimal in GDB. [`TraceFile::register_block_size`] uses the base with which
 //!   the frames parse.
 //! - The byte order is not in the file. It is taken from the target description where that settles it. Otherwise it is the order in
 //!   which the chain of frames ends at the end of the file.

@@ -18,7 +18,7 @@
 //! let file = TraceFile::open(path)?;
 //! print!("{}", table::info(&Info::of(&file), "sample.tf"));
 //!
-//! // A file that Tracewire recorded names its program itself; of this one it must be said.
+//! // A file that Tracewire recorded names its program; for this file the caller names it.
 //! let program = Program::of(&file, &[elf.into()])?;
 //! let viewer = Viewer::new(&file, &program);
 //! let criteria = Criteria { condition: Some("j->id == 3 && depth == 2".into()), ..Criteria::default() };

@@ -19,7 +19,7 @@
 //! | longer floating-point numbers, complex numbers | text, as they are shown |
 //! | truth values | `BOOLEAN` |
 //! | enumerations, pointers to members | text |
-//! | strings, arrays of characters, `char *` | text; bytes that are not UTF-8 are U+FFFD, and beside in `NAME_bytes` |
+//! | strings, arrays of characters, `char *` | text; bytes that are not UTF-8 become U+FFFD, and the original bytes are in `NAME_bytes` |
 //! | other pointers | `BIGINT`, the address |
 //! | structures, classes, unions, tuples | `STRUCT` |
 //! | Rust's enums with data | `STRUCT`, with the variant's name in `variant` |
