@@ -99,6 +99,22 @@ pub fn number(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty()).then_some(value)
 }
 
+/// The eight digits of a number, lower-case, with zeros in front.
+#[inline]
+#[must_use]
+pub const fn eight_digits(number: u32) -> [u8; 8] {
+    let mut digits = number as u64;
+    digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
+    digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
+    digits = (digits | digits << 4) & (0x0f * EACH);
+    let letters = (digits + 6 * EACH) >> 4 & EACH;
+    let text = digits + b'0' as u64 * EACH + letters * (b'a' - b'0' - 10) as u64;
+    text.to_be_bytes()
+}
+
+/// A one in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
 /// Bytes shown as pairs of lower-case digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Hex<'a>(pub &'a [u8]);
@@ -124,5 +140,20 @@ pub fn put_padded(value: u64, least: u32, out: &mut Vec<u8>) {
     for place in (0..digits).rev() {
         let nibble = value.checked_shr(place * 4).unwrap_or(0) & 15;
         out.push(PAIRS[nibble as usize][1]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_digits_are_those_of_the_formatter() {
+        let all = (0..32).map(|shift| 0x9abc_def1_u32.rotate_left(shift));
+        for number in all.chain([0, 9, 10, 15, 16, u32::MAX]) {
+            let digits = eight_digits(number);
+            assert_eq!(digits[..], *format!("{number:08x}").as_bytes());
+            assert_eq!(super::number(&digits), Some(u64::from(number)));
+        }
     }
 }

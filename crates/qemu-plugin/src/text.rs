@@ -1,6 +1,8 @@
 //! QEMU4V's lines. They are written by the hundred million: nothing is formatted in general, and pieces are copied in units of fixed
 //! size, which costs less than a call of `memcpy` for each few bytes.
 
+use tracewire_model::hex;
+
 use crate::api::Access;
 
 /// The size of the units that a [`Piece`] is copied in, in bytes.
@@ -107,7 +109,8 @@ impl Lines {
 
     #[inline]
     fn eight_digits(&mut self, value: u32, digits: usize) {
-        let text = eight_digits(value) << (8 * (8 - digits as u32)).min(63);
+        let text = u64::from_be_bytes(hex::eight_digits(value));
+        let text = text << (8 * (8 - digits as u32)).min(63);
         self.array(&text.to_be_bytes(), digits);
     }
 
@@ -117,18 +120,6 @@ impl Lines {
             self.hex(u64::from(*byte), 2);
         }
     }
-}
-
-/// The eight hex digits of a number, the first one in the most significant byte.
-#[inline]
-fn eight_digits(value: u32) -> u64 {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    let mut digits = u64::from(value);
-    digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
-    digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
-    digits = (digits | digits << 4) & (0x0f * EACH);
-    let letters = (digits + 6 * EACH) >> 4 & EACH;
-    digits + u64::from(b'0') * EACH + letters * u64::from(b'a' - b'0' - 10)
 }
 
 /// A time as text, which each line of an instruction begins with.
