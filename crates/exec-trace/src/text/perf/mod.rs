@@ -156,14 +156,14 @@ impl Perf {
             emit(state, &stamp.event(kind, sample.text()));
             return;
         }
-        let instruction = |address: u64| stamp.instruction(address, 16);
+        let disassembly = match place.disassembly() {
+            b"" if is_branch => place.flags(),
+            disassembly => disassembly,
+        };
         let own = Instruction {
             opcode: place.code(),
-            disassembly: match place.disassembly() {
-                b"" if is_branch => place.flags(),
-                disassembly => disassembly,
-            },
-            ..instruction(place.address)
+            disassembly,
+            ..stamp.instruction(place.address, 16)
         };
         emit(state, &Record::Instruction(own));
         if let Some((kind, address)) = sample.accessed(place) {
@@ -185,16 +185,29 @@ impl Dialect for Perf {
         emit: &mut impl FnMut(&LineState, &Record<'a>),
     ) -> Result<(), LineError> {
         // A line that begins as a sample did, but for its time, is no note.
-        let known = self.head.borrow_mut().sample(line);
-        if known.is_none()
-            && let Some(kind) = note(line)
-        {
+        if let Some(sample) = self.head.borrow_mut().sample(line) {
+            self.sample(state, &sample, emit);
+        } else if let Some(kind) = note(line) {
             let text = line.trim_ascii();
             let text = text.strip_prefix(transcribe::GAP).unwrap_or(text);
             emit(state, &Stamp::at(state.time).event(kind, text));
-            return Ok(());
+        } else {
+            let sample = self.head.borrow_mut().read(line)?;
+            self.sample(state, &sample, emit);
         }
-        let sample = known.map_or_else(|| self.head.borrow_mut().read(line), Ok)?;
+        Ok(())
+    }
+}
+
+impl Perf {
+    /// The records of a sample, and its time.
+    #[inline]
+    fn sample<'a>(
+        &self,
+        state: &mut LineState,
+        sample: &Sample<'a>,
+        emit: &mut impl FnMut(&LineState, &Record<'a>),
+    ) {
         state.time = sample.time;
         let Some(place) = sample.place() else {
             let stamp = Stamp {
@@ -202,10 +215,9 @@ impl Dialect for Perf {
                 cpu: Some(sample.thread),
             };
             emit(state, &stamp.event(EventKind::Other, sample.text()));
-            return Ok(());
+            return;
         };
-        self.emit(state, &sample, &place, emit);
-        Ok(())
+        self.emit(state, sample, &place, emit);
     }
 }
 

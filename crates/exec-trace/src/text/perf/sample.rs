@@ -67,24 +67,16 @@ impl Head {
     };
 
     /// What a line says that begins so, or does but for the time, which is remembered then.
+    #[inline]
     pub(super) fn sample<'a>(&mut self, line: &'a [u8]) -> Option<Sample<'a>> {
         let (head, rest) = line.split_at_checked(self.length)?;
         // The event may go on.
         if self.length == 0 || !rest.first().is_none_or(|byte| is_blank(*byte)) {
             return None;
         }
-        let known = &mut self.text[..self.length];
+        let known = &self.text[..self.length];
         if head != known {
-            let (times, colon) = (self.time_start..self.colon, self.colon);
-            if head[..times.start] != known[..times.start] || head[colon..] != known[colon..] {
-                return None;
-            }
-            let (start, time) = time_at_end(&head[..colon])?;
-            if start != times.start {
-                return None;
-            }
-            self.time = time;
-            known[times.clone()].copy_from_slice(&head[times]);
+            self.take_time(head)?;
         }
         Some(Sample {
             time: self.time,
@@ -95,6 +87,22 @@ impl Head {
             text: &line[self.colon + 1..],
             time_start: self.time_start,
         })
+    }
+
+    /// Takes the time of a head of the same length, where nothing else differs.
+    fn take_time(&mut self, head: &[u8]) -> Option<()> {
+        let known = &mut self.text[..self.length];
+        let (times, colon) = (self.time_start..self.colon, self.colon);
+        if head[..times.start] != known[..times.start] || head[colon..] != known[colon..] {
+            return None;
+        }
+        let (start, time) = time_at_end(&head[..colon])?;
+        if start != times.start {
+            return None;
+        }
+        self.time = time;
+        known[times.clone()].copy_from_slice(&head[times]);
+        Some(())
     }
 
     /// Reads a line, and remembers how it begins.
@@ -295,6 +303,7 @@ impl<'a> Sample<'a> {
     }
 
     /// Where it was; none where the line has no address.
+    #[inline]
     pub(super) fn place(&self) -> Option<Place<'a>> {
         if let Some(address) = lone_address(self.rest) {
             return Some(Place {
@@ -305,6 +314,10 @@ impl<'a> Sample<'a> {
                 target: None,
             });
         }
+        self.place_in_row()
+    }
+
+    fn place_in_row(&self) -> Option<Place<'a>> {
         // How memory was accessed comes between the address of the memory and that of the instruction.
         let told = memchr(b'|', self.rest).filter(|at| self.rest[*at..].starts_with(b"|OP "));
         let skipped = told.unwrap_or(0);
@@ -373,53 +386,19 @@ fn lone_address(text: &[u8]) -> Option<u64> {
     if !before.iter().all(|byte| is_blank(*byte)) {
         return None;
     }
-    Columns(*columns).address().or_else(|| {
-        let blanks = columns.iter().position(|byte| !is_blank(*byte))?;
-        hex::number(&columns[blanks..])
-    })
+    let blanks = columns.iter().position(|byte| !is_blank(*byte))?;
+    hex::number(&columns[blanks..])
 }
 
-/// A one in each byte.
-const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
-
 /// An address as a transcript has it: lower-case digits, right-aligned in the columns of an address, with spaces before them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Columns(pub(super) [u8; ADDRESS]);
-
-impl Columns {
-    pub(super) fn of(address: u64) -> Self {
-        let eight = |number: u64| {
-            let mut digits = number;
-            digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
-            digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
-            digits = (digits | digits << 4) & (0x0f * EACH_BYTE);
-            let letters = (digits + 6 * EACH_BYTE) >> 4 & EACH_BYTE;
-            digits + u64::from(b'0') * EACH_BYTE + letters * u64::from(b'a' - b'0' - 10)
-        };
-        let text =
-            u128::from(eight(address >> 32)) << 64 | u128::from(eight(address & 0xffff_ffff));
-        // What is in front of the first digit. The last digit is there also in zero.
-        let blanks = (address | 1).leading_zeros() / 4;
-        let is_blank = !(u128::MAX >> (8 * blanks));
-        let spaces = u128::from_be_bytes([b' '; ADDRESS]);
-        Self((text & !is_blank | spaces & is_blank).to_be_bytes())
-    }
-
-    /// The address; none where it is written in another way.
-    fn address(self) -> Option<u64> {
-        let (halves, []) = self.0.as_chunks::<8>() else {
-            return None;
-        };
-        let address = halves.iter().fold(0, |address, half| {
-            let text = u64::from_be_bytes(*half);
-            // The four lowest bits of a digit are its value, of a letter nine less; a space is a zero.
-            let mut digits = (text & (0x0f * EACH_BYTE)) + 9 * (text >> 6 & EACH_BYTE);
-            digits = (digits | digits >> 4) & 0x00ff_00ff_00ff_00ff;
-            digits = (digits | digits >> 8) & 0x0000_ffff_0000_ffff;
-            address << 32 | (digits | digits >> 16) & 0xffff_ffff
-        });
-        (Self::of(address) == self).then_some(address)
-    }
+pub(super) fn columns(address: u64) -> [u8; ADDRESS] {
+    let eight = |number: u64| u128::from(u64::from_be_bytes(hex::eight_digits(number as u32)));
+    let text = eight(address >> 32) << 64 | eight(address);
+    // What is in front of the first digit. The last digit is there also in zero.
+    let blanks = (address | 1).leading_zeros() / 4;
+    let is_blank = !(u128::MAX >> (8 * blanks));
+    let spaces = u128::from_be_bytes([b' '; ADDRESS]);
+    (text & !is_blank | spaces & is_blank).to_be_bytes()
 }
 
 /// Numbers side by side, each right-aligned in the columns of an address.
@@ -565,18 +544,9 @@ fn branch(word: &[u8]) -> Option<(u64, u64)> {
 /// The number at the front of a text that begins with `0x`, and what follows it.
 fn prefixed(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.strip_prefix(b"0x")?;
-    let mut value = 0u64;
-    let mut length = 0;
-    while let Some(digit) = digits.get(length).map(|byte| hex::digit(*byte))
-        && digit <= 15
-    {
-        if value >> 60 != 0 {
-            return None;
-        }
-        value = value << 4 | u64::from(digit);
-        length += 1;
-    }
-    (length > 0).then(|| (value, &digits[length..]))
+    let length = digits.iter().position(|byte| hex::digit(*byte) > 15);
+    let (digits, rest) = digits.split_at(length.unwrap_or(digits.len()));
+    Some((hex::number(digits)?, rest))
 }
 
 /// The file in parentheses after a symbol, and where it ends.
@@ -627,10 +597,9 @@ mod tests {
         #[test]
         fn columns_are_those_of_the_format(address: u64, bits in 0u32..64) {
             let address = address >> bits;
-            let columns = Columns::of(address);
             let expected = format!("{address:16x}");
-            prop_assert_eq!(&columns.0, expected.as_bytes());
-            prop_assert_eq!(columns.address(), Some(address));
+            prop_assert_eq!(&columns(address), expected.as_bytes());
+            prop_assert_eq!(lone_address(expected.as_bytes()), Some(address));
         }
 
         #[test]

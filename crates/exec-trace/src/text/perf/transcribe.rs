@@ -5,7 +5,7 @@
 //! which the trace begins or ends.
 
 use super::super::transcriber::Transcribe;
-use super::sample::{Columns, Head, Place, Sample};
+use super::sample::{Head, Place, Sample, columns};
 use super::{Form, form};
 
 /// What the first line of a transcript begins with; the form follows.
@@ -63,7 +63,7 @@ impl Branches {
     fn put(&mut self, head: &[u8], address: u64) {
         self.out.extend_from_slice(head);
         self.out.push(b' ');
-        self.out.extend_from_slice(&Columns::of(address).0);
+        self.out.extend_from_slice(&columns(address));
         self.out.push(b'\n');
     }
 
