@@ -213,6 +213,21 @@ impl<'a> Cursor<'a> {
     /// A hex number of at most 16 digits with this byte right after it, and the byte; nothing is taken where that is not there.
     #[inline]
     pub(super) fn value_before(&mut self, next: u8) -> Option<Value<'a>> {
+        // Many fields are a flag.
+        if let [digit, after, ..] = self.rest()
+            && *after == next
+        {
+            let value = hex::digit(*digit);
+            if value > 15 {
+                return None;
+            }
+            self.at += 2;
+            return Some(Value::small(
+                u64::from(value),
+                1,
+                digit.is_ascii_uppercase(),
+            ));
+        }
         let mut ahead = *self;
         let digits = ahead.hex()?;
         if !ahead.take(next) {

@@ -63,6 +63,9 @@ pub(super) static V3: Place = Place {
 
 const MOST: usize = 36;
 
+/// What fields are that a line does not have. To copy these takes less time than to write each.
+static ZEROS: [Value<'static>; MOST] = [Value::of(0, 1); MOST];
+
 /// The fields of a line.
 pub(super) struct Fields<'a> {
     fields: [Value<'a>; MOST],
@@ -71,13 +74,18 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn read(cursor: &mut Cursor<'a>, place: &Place) -> Result<Self, LineError> {
-        let start = cursor.position();
-        let mut fields = Self {
-            fields: [Value::of(0, 1); MOST],
+    /// No fields yet.
+    pub(super) fn new(place: &Place) -> Self {
+        Self {
+            fields: ZEROS,
             count: 0,
             exception: place.exception,
-        };
+        }
+    }
+
+    /// Reads the fields of a line into these, which takes less time than to return so many.
+    pub(super) fn read(&mut self, cursor: &mut Cursor<'a>, place: &Place) -> Result<(), LineError> {
+        let start = cursor.position();
         loop {
             // Nearly all are known, and have a comma right after them.
             let (value, has_comma) = match cursor.value_before(b',') {
@@ -88,11 +96,11 @@ impl<'a> Fields<'a> {
                     (value, cursor.take(b','))
                 }
             };
-            let Some(slot) = fields.fields.get_mut(fields.count) else {
+            let Some(slot) = self.fields.get_mut(self.count) else {
                 return Err(cursor.expected_at(start, place.expected));
             };
             *slot = value;
-            fields.count += 1;
+            self.count += 1;
             // Some versions end the line with a comma.
             if !has_comma || cursor.is_at_end() {
                 break;
@@ -101,10 +109,10 @@ impl<'a> Fields<'a> {
         if !cursor.is_at_end() {
             return Err(cursor.expected("a comma or the end of the line"));
         }
-        if !place.counts.contains(&fields.count) {
+        if !place.counts.contains(&self.count) {
             return Err(cursor.expected_at(start, place.expected));
         }
-        Ok(fields)
+        Ok(())
     }
 
     /// A field down to a comma or a blank, which may have blanks before it.

@@ -101,7 +101,8 @@ impl Dialect for Nios2 {
         }
         cursor.blanks();
         let text = cursor.rest_trimmed();
-        let fields = Fields::read(&mut cursor, self.places)?;
+        let mut fields = Fields::new(self.places);
+        fields.read(&mut cursor, self.places)?;
         state.time = Time::whole(ticks, scale);
         state.explicit = true;
         self.records(state, &fields, text, emit);
