@@ -10,6 +10,8 @@
 //! code, the data are that register's low bytes, or unknown where the line does not show it. The store of an instruction
 //! that is not in the standard sets has an unknown word.
 
+use std::ops::Range;
+
 use super::cursor::Cursor;
 use super::riscv;
 use super::stamp::Stamp;
@@ -70,8 +72,8 @@ fn content(word: &[u8]) -> Option<Content<'_>> {
     })
 }
 
-/// Where the first word about a register or memory begins; the end if there is none.
-fn start_of_contents(text: &[u8]) -> usize {
+/// Where the first word about a register or memory is, and what it says.
+fn first_content(text: &[u8]) -> Option<(Range<usize>, Content<'_>)> {
     let is_blank = |byte: &u8| super::cursor::is_blank(*byte);
     let mut from = 0;
     // Such a word has a sign in it, which few words of a disassembly have.
@@ -81,12 +83,12 @@ fn start_of_contents(text: &[u8]) -> usize {
         let start = before.map_or(from, |blank| from + blank + 1);
         let length = text[sign..].iter().position(is_blank);
         let end = length.map_or(text.len(), |length| sign + length);
-        if content(&text[start..end]).is_some() {
-            return start;
+        if let Some(content) = content(&text[start..end]) {
+            return Some((start..end, content));
         }
         from = end;
     }
-    text.len()
+    None
 }
 
 /// The words of a text.
@@ -147,7 +149,11 @@ impl Dialect for Rvfi {
             _ => 4,
         };
         let text = cursor.rest_trimmed();
-        let (disassembly, contents) = text.split_at(start_of_contents(text));
+        let first = first_content(text);
+        let (disassembly, others, first) = match first {
+            Some((place, first)) => (&text[..place.start], &text[place.end..], Some(first)),
+            None => (text, &text[..0], None),
+        };
         state.time = Time::whole(ticks, scale);
         state.explicit = true;
         let state: &LineState = state;
@@ -176,20 +182,21 @@ impl Dialect for Rvfi {
                         && name.get(1..).and_then(decimal) == Some(access.register.1)
                 })
         };
-        for word in words(contents) {
-            match content(word) {
-                Some(Content::Written(name, value)) => {
+        let others = words(others).filter_map(content);
+        for content in first.into_iter().chain(others) {
+            match content {
+                Content::Written(name, value) => {
                     if is_meant(name, AccessKind::Read) {
                         data = value.known();
                     }
                     emit(state, &stamp.register(name, value));
                 }
-                Some(Content::Read(name, value)) if is_meant(name, AccessKind::Write) => {
+                Content::Read(name, value) if is_meant(name, AccessKind::Write) => {
                     data = value.known();
                 }
-                Some(Content::Read(..)) | None => {}
-                Some(Content::Address(address)) => accessed = Some(address),
-                Some(Content::Data { is_store: store }) => is_store |= store,
+                Content::Read(..) => {}
+                Content::Address(address) => accessed = Some(address),
+                Content::Data { is_store: store } => is_store |= store,
             }
         }
         let Some(accessed) = accessed else {
