@@ -14,9 +14,14 @@ impl Hasher for Mixer {
         for word in words {
             self.write_u64(u64::from_le_bytes(*word));
         }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.write_u64(u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56);
+        // The last bytes, some of which were in a word already: to copy a few takes longer than to read eight.
+        let last = match bytes.last_chunk() {
+            Some(last) => u64::from_le_bytes(*last),
+            None => rest
+                .iter()
+                .fold(0, |last, byte| last << 8 | u64::from(*byte)),
+        };
+        self.write_u64(last ^ (bytes.len() as u64) << 56);
     }
 
     #[inline]
