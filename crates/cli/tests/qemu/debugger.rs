@@ -226,11 +226,9 @@ tstart
 tbreak round_done if round == 100
 continue
 printf \"= at %d\\n\", round
-set $looks = 0
-while rounds <= 150 && $looks < 10000
+while rounds <= 150
   detach
   target remote ADDRESS
-  set $looks = $looks + 1
 end
 tstatus
 tstop
