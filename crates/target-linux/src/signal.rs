@@ -37,8 +37,9 @@ const DUMPS_CORE: u64 = bit(libc::SIGQUIT)
     | bit(libc::SIGXFSZ)
     | bit(libc::SIGSYS);
 
-/// The signals that are ignored by default.
-const IGNORED_BY_DEFAULT: u64 = bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
+/// The signals that are ignored by default. A stopped process goes on when SIGCONT is sent, not when a thread gets it.
+const IGNORED_BY_DEFAULT: u64 =
+    bit(libc::SIGCHLD) | bit(libc::SIGCONT) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
 
 /// Whether a signal has no effect on a thread. A traced thread still stops for it.
 fn is_ignored(id: Tid, signal: i32) -> bool {

@@ -5,7 +5,9 @@ mod support;
 use std::collections::HashMap;
 
 use iced_x86::{Decoder, DecoderOptions};
-use support::pads::{count, counting};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use support::pads::{count, counting, counting_slowly};
 use support::{Counter, Program, address, piece, run_to_end};
 use tracewire_experiment::Target;
 use tracewire_model::Address;
@@ -146,6 +148,83 @@ fn code(process: &mut Process, sites: &[Address]) -> Vec<u8> {
     let mut pieces = [piece(first, (last - first) as usize + 15)];
     process.read_memory(&mut pieces);
     pieces[0].bytes.clone()
+}
+
+/// No code of the program comes back to a pad after a signal without a handler, so its memory is unmapped as usual.
+#[test]
+fn a_signal_without_a_handler_leaves_no_pad_behind() {
+    let program = Program::build(
+        r#"
+        #include <signal.h>
+        #include <stdio.h>
+        static volatile sig_atomic_t over;
+        static void end(int signal) { over = 1; }
+        __attribute__((noinline)) int work(int x) { __asm__ volatile(""); return x * 3 + 1; }
+        int main(int argc, char **argv) {
+            signal(SIGUSR1, SIG_IGN);
+            signal(SIGUSR2, end);
+            volatile long sum = 0;
+            putchar('r');
+            fflush(stdout);
+            while (!over) sum += work(1);
+            return 0;
+        }
+        "#,
+        &["-O1"],
+    );
+    for signals in [
+        &[Signal::SIGCHLD][..],
+        &[Signal::SIGCONT],
+        &[Signal::SIGURG],
+        &[Signal::SIGWINCH],
+        &[Signal::SIGUSR1],
+        &[Signal::SIGSTOP, Signal::SIGCONT],
+    ] {
+        let mut child = program.start();
+        let id = child.id();
+        let send = move |signal| kill(Pid::from_raw(id.cast_signed()), signal).unwrap();
+        let stdout = child.stdout.as_mut().unwrap();
+        std::io::Read::read_exact(stdout, &mut [0]).unwrap();
+        let mut process =
+            Process::attach(tracewire_model::ThreadId(id), Default::default()).unwrap();
+        let site = address(&process, &program, "work");
+        let memory = process.share_memory_of(4096).unwrap();
+        let way = process.insert_code(site, counting_slowly(&memory, 0));
+        assert!(matches!(way, Ok(Mechanism::Jump(_))), "{way:?}");
+        let interrupter = process.interrupter();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Most of the times it is in the pad.
+                for _ in 0..20 {
+                    for signal in signals {
+                        send(*signal);
+                        while *signal == Signal::SIGSTOP && !is_stopped(id) {
+                            std::thread::yield_now();
+                        }
+                    }
+                    let before = count(&memory, 0);
+                    while count(&memory, 0) < before + 2 {
+                        std::thread::yield_now();
+                    }
+                }
+                interrupter.interrupt();
+            });
+            let event = process.run(&mut Counter::default());
+            assert_eq!(event.unwrap(), Event::Interrupted);
+        });
+        process.detach().unwrap();
+        let maps = std::fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
+        assert!(!maps.contains("tracewire"), "{signals:?}: {maps}");
+        send(Signal::SIGUSR2);
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+/// Whether a process is stopped, by a signal or by its tracer.
+fn is_stopped(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let state = stat.rsplit_once(')').unwrap().1.trim_start();
+    state.starts_with(['T', 't'])
 }
 
 /// The bytes in the process itself are restored, and the program runs on after detach.

@@ -366,7 +366,10 @@ impl Tracee {
         match inside {
             Inside::Entry { site } => registers.rip = site,
             Inside::Body { .. } => {
-                self.fast.note_interrupted();
+                // No program has a handler for it.
+                if info.si_signo != libc::SIGSTOP {
+                    self.fast.note_interrupted();
+                }
                 return Some(registers);
             }
             Inside::Displaced { spot, .. } if is_fault(info) => {
