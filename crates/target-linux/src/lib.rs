@@ -102,6 +102,7 @@ mod foreground;
 mod indirect;
 mod insert;
 mod interrupt;
+mod job_control;
 mod launch;
 mod link_map;
 mod maps;

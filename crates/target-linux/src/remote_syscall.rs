@@ -7,12 +7,22 @@ use libc::user_regs_struct;
 use nix::errno::Errno;
 
 use crate::address_space::{AddressSpace, NoMemory, WhileStopped, error_of};
+use crate::job_control::{continue_pending, is_continued, is_stop_signal};
 use crate::ptrace::{ALL_BUT_FAULTS, Resume, Status, Tid, bit};
 use crate::refuge::REFUGE_SIZE;
 use crate::remote::volunteer;
-use crate::thread::{Pending, Phase};
+use crate::thread::{Pending, Phase, SignalReport};
 use crate::tracee::Tracee;
 use tracewire_fail_point::fail_point;
+
+/// What has become of a signal that a thread was about to get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Met {
+    /// The thread is about to get it, unless it has ended or blocks it.
+    Pending,
+    /// It would have stopped the process, and SIGCONT was sent after it.
+    Continued,
+}
 
 /// How often another place is tried if something was mapped there meanwhile.
 const TRIES: usize = 4;
@@ -29,25 +39,67 @@ impl Tracee {
         let thread = self.volunteer()?;
         let gate = self.remote.gate(&self.threads, &self.memory)?;
         self.remote.note_call();
-        let held = self.threads.get_mut(thread)?.pending.take();
-        let result = self.system_call_by(thread, gate, number, arguments);
+        let mut held = self.threads.get_mut(thread)?.pending.take();
+        let mut result = self.system_call_by(thread, gate, number, arguments);
+        let mut stop = None;
+        for _ in 0..TRIES {
+            if result.is_some() {
+                break;
+            }
+            // It cannot be blocked, and came before the call.
+            let Some(info) = self.take_sigstop(thread) else {
+                break;
+            };
+            stop = Some(info);
+            result = self.system_call_by(thread, gate, number, arguments);
+        }
+        if held.is_none() {
+            held = stop.take().map(Pending::Signal);
+        }
         if let Some(held) = held {
-            if let Pending::Signal(info) = &held {
-                self.meet_signal(thread, info);
-            }
-            let met = self
-                .threads
-                .get_mut(thread)
-                .and_then(|entry| entry.pending.replace(held));
-            if let Some(Pending::Signal(info)) = met {
-                self.send_again(thread, &info);
-            }
+            self.restore_pending(thread, held);
+        }
+        if let Some(stop) = stop {
+            self.send_again(thread, &stop);
         }
         result
     }
 
+    /// Takes SIGSTOP away from a thread that is stopped because it is about to get it.
+    fn take_sigstop(&mut self, thread: Tid) -> Option<libc::siginfo_t> {
+        let entry = self.threads.get_mut(thread)?;
+        entry.stopped()?;
+        let is_sigstop = |pending: &mut Pending| matches!(pending, Pending::Signal(info) if info.si_signo == libc::SIGSTOP);
+        match entry.pending.take_if(is_sigstop)? {
+            Pending::Signal(info) => Some(info),
+            _ => None,
+        }
+    }
+
+    /// Gives a thread back what was pending before a remote system call.
+    fn restore_pending(&mut self, thread: Tid, held: Pending) {
+        if let Pending::Signal(info) = &held
+            && self.meet_signal(thread, info) == Met::Continued
+        {
+            if let Some(entry) = self.threads.get_mut(thread) {
+                entry.signal = SignalReport::New;
+            }
+            return;
+        }
+        let met = self
+            .threads
+            .get_mut(thread)
+            .and_then(|entry| entry.pending.replace(held));
+        if let Some(Pending::Signal(info)) = met {
+            self.send_again(thread, &info);
+        }
+    }
+
     /// Sends a thread a signal again that it was about to get and that cannot be delivered now.
     pub(crate) fn send_again(&self, thread: Tid, info: &libc::siginfo_t) {
+        if is_continued(thread, info.si_signo) {
+            return;
+        }
         let process = self.threads.process_of(thread);
         // SAFETY: the kernel checks the numbers, and reads a live structure.
         let queued = unsafe {
@@ -68,15 +120,18 @@ impl Tracee {
 
     /// Brings a thread that was about to get a signal to that state again, because the kernel delivers none at the end
     /// of a remote system call. The thread executes nothing of the program meanwhile.
-    fn meet_signal(&mut self, thread: Tid, info: &libc::siginfo_t) {
+    fn meet_signal(&mut self, thread: Tid, info: &libc::siginfo_t) -> Met {
         let signal = info.si_signo;
+        if is_continued(thread, signal) {
+            return Met::Continued;
+        }
         let blocked = self
             .threads
             .stopped(thread)
             .and_then(|stopped| stopped.signal_mask().ok())
             .is_none_or(|mask| mask & bit(signal) != 0);
         if blocked {
-            return;
+            return Met::Pending;
         }
         let send = |signal: i32| {
             // SAFETY: tkill takes plain numbers.
@@ -86,14 +141,14 @@ impl Tracee {
         let mut others = Vec::new();
         loop {
             let Some(entry) = self.threads.get_mut(thread) else {
-                return;
+                return Met::Pending;
             };
             entry.go_on(Resume::Continue, 0);
             let Ok((status, _)) = self.answer_of(thread) else {
-                return;
+                return Met::Pending;
             };
             let Some(entry) = self.threads.get_mut(thread) else {
-                return;
+                return Met::Pending;
             };
             match status {
                 Status::Signal(met) => {
@@ -108,11 +163,22 @@ impl Tracee {
                     entry.has_stopped();
                     entry.rejoin_group_stop = true;
                 }
-                Status::Interrupted => entry.has_stopped(),
+                Status::Interrupted => {
+                    entry.has_stopped();
+                    // SIGCONT makes a traced thread stop before it takes a signal. It was sent before this signal and was removed by
+                    // it, or after it and has removed it.
+                    if is_stop_signal(signal) {
+                        if !continue_pending(thread) {
+                            send(libc::SIGCONT);
+                        }
+                        others.into_iter().for_each(send);
+                        return Met::Continued;
+                    }
+                }
                 status => {
                     self.note(thread, status);
                     if self.threads.stopped(thread).is_none() {
-                        return;
+                        return Met::Pending;
                     }
                 }
             }
@@ -121,6 +187,7 @@ impl Tracee {
         if let Some(stopped) = self.threads.stopped(thread) {
             let _ = stopped.set_signal_info(info);
         }
+        Met::Pending
     }
 
     fn system_call_by(

@@ -11,6 +11,7 @@ use crate::event::{StopCause, stopped};
 use crate::fast::Inside;
 
 use crate::breakpoints::undo;
+use crate::job_control::is_continued;
 use crate::maps::ThreadStatus;
 use crate::process::Process;
 use crate::ptrace::{Tid, bit};
@@ -420,6 +421,10 @@ impl Process {
     fn deliver(&mut self, id: Tid, info: &siginfo_t) -> Result<(), Error> {
         if let Some(thread) = self.tracee.threads.get_mut(id) {
             thread.signal = SignalReport::New;
+        }
+        // It may have run for the tracer since the kernel gave it the signal.
+        if is_continued(id, info.si_signo) {
+            return self.tracee.go_on(id, 0);
         }
         if let Some(stopped) = self.tracee.threads.stopped(id) {
             let _ = stopped.set_signal_info(info);
