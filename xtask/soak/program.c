@@ -518,6 +518,36 @@ stops (void)
     }
 }
 
+/* Another process stops it and has it go on. */
+static void
+continues (void)
+{
+  int ends[2];
+  CHECK (pipe (ends) == 0);
+  pid_t parent = getpid ();
+  pid_t child = fork ();
+  if (child == 0)
+    {
+      struct pollfd end = { ends[0] };
+      close (ends[1]);
+      do
+        {
+          kill (parent, SIGSTOP);
+          kill (parent, SIGCONT);
+        }
+      while (poll (&end, 1, 1) == 0 && getppid () == parent);
+      _exit (0);
+    }
+  close (ends[0]);
+  while (goes_on ())
+    {
+      call (0);
+      rest ();
+    }
+  int status;
+  CHECK (close (ends[1]) == 0 && waitpid (child, &status, 0) == child);
+}
+
 int
 main (int count, char **arguments)
 {
@@ -546,6 +576,7 @@ main (int count, char **arguments)
   KIND (numbers);
   KIND (masks);
   KIND (stops);
+  KIND (continues);
   else
     return 4;
   return end ();

@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: programs that check themselves start, end, fork and load libraries. They are recorded, detached from, killed
 //! and rescued at random, for hours.
 //!
-//! Each of several threads has one program at a time, chosen at random among 25 ([`subject`]), and treats it as a seed decides
+//! Each of several threads has one program at a time, chosen at random among 26 ([`subject`]), and treats it as a seed decides
 //! ([`life`]). It finds programs that were harmed (their own checks, their exit), and calls that are neither in a file nor counted.
 //! It also finds memory and descriptors that grow, mappings that are left, and processes that take too long, with their stacks.
 

@@ -51,7 +51,7 @@ const fn keeps_pads(subject: Subject) -> Subject {
 }
 
 /// All of them.
-pub const SUBJECTS: [Subject; 25] = [
+pub const SUBJECTS: [Subject; 26] = [
     c("plain", "plain", &["-O1"]),
     c("not-pie", "plain", &["-O2", "-no-pie"]),
     c("static", "threads", &["-O1", "-static"]),
@@ -79,6 +79,7 @@ pub const SUBJECTS: [Subject; 25] = [
     c("sockets", "sockets", &["-O1", "-no-pie"]),
     keeps_pads(c("masks", "masks", &["-O1", "-static"])),
     c("stops", "stops", &["-O1"]),
+    c("continues", "continues", &["-O1"]),
     exceptions("exceptions", "one"),
     exceptions("exceptions-in-threads", "threads"),
 ];
