@@ -4,8 +4,11 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use support::{Counter, Program, piece, run_to_end, trace};
+use support::pads::counting;
+use support::watchdog::Watchdog;
+use support::{Counter, Program, address, piece, run_to_end, trace};
 use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread, Target};
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{Error, Event, Process, Settings};
@@ -286,6 +289,73 @@ fn a_program_that_waits_does_not_notice() {
     assert!(child.wait().unwrap().success());
     let results = program.results();
     assert_eq!((results["short"], results["failed"]), (0, 0), "{results:?}");
+}
+
+/// SIGCONT follows each SIGSTOP at once, and the next pair of them when the program has gone on. Whatever the tracer does with a thread
+/// that is about to stop, the program goes on.
+#[test]
+fn a_program_that_is_continued_as_soon_as_it_is_stopped_goes_on() {
+    let _watchdog = Watchdog::start("a program that is stopped and continued");
+    let program = Program::build(
+        r#"
+        #include <fcntl.h>
+        #include <signal.h>
+        #include <stdio.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        static volatile sig_atomic_t over;
+        static void end(int signal) { over = 1; }
+        __attribute__((noinline)) long next(long round) { return round + 1; }
+        __attribute__((noinline)) long through(long round) { return next(round); }
+        int main(int argc, char **argv) {
+            int file = open(argv[1], O_RDWR | O_CREAT, 0600);
+            if (ftruncate(file, 4096)) return 2;
+            volatile long *round = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+            signal(SIGUSR1, end);
+            puts("ready");
+            fflush(stdout);
+            while (!over) *round = through(*round);
+            return 0;
+        }
+        "#,
+        &["-O1"],
+    );
+    let mut child = program.start();
+    assert_eq!(line(&mut child), "ready");
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    let send = |signal| nix::sys::signal::kill(pid, signal).unwrap();
+    let round = || {
+        let bytes = std::fs::read(program.results_path()).unwrap();
+        i64::from_ne_bytes(*bytes.first_chunk().unwrap())
+    };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Acquire) {
+                send(nix::sys::signal::SIGSTOP);
+                send(nix::sys::signal::SIGCONT);
+                let before = round();
+                while round() == before {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for visit in 0..100 {
+            let mut process = attach(&child);
+            trace(&mut process, &program, "next");
+            if visit % 2 == 0 {
+                let memory = process.share_memory_of(4096).unwrap();
+                let site = address(&process, &program, "through");
+                process.insert_code(site, counting(&memory, 0)).unwrap();
+            }
+            let event = process.run(&mut EndAfter(20)).unwrap();
+            assert_eq!(event, Event::RunEnded, "visit {visit}");
+            process.detach().unwrap();
+        }
+        is_over.store(true, Ordering::Release);
+    });
+    send(nix::sys::signal::SIGUSR1);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
