@@ -6,7 +6,10 @@
 
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -60,6 +63,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 const TIMED_OUT: i32 = 124;
 const MEMORY: u64 = 4 << 20;
 
+/// How many programs are recorded at a time: those that never end take as long as the limit.
+const THREADS: usize = 4;
+
+/// After how many programs there is a line.
+const REPORTED: u64 = 5000;
+
 const TRACEPOINTS: [&str; 6] = [
     "tick : n, *pair, local, kind",
     "tick if n > 2 : $args, $locals, calls",
@@ -112,70 +121,121 @@ fn damage(bytes: &mut [u8], ranges: &[Range<usize>], random: &mut Rng) {
     }
 }
 
+/// The file of a program, and the ranges of it that may be damaged.
+struct Whole {
+    bytes: Vec<u8>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Whole {
+    fn new(options: &[&str]) -> Self {
+        let program = Built::new(PROGRAM, options);
+        let bytes = std::fs::read(&program.program).expect("read");
+        let ranges = not_loaded(&bytes);
+        Self { bytes, ranges }
+    }
+}
+
+/// How many programs ended in each way.
+#[derive(Default)]
+struct Endings {
+    recorded: u64,
+    without_frame: u64,
+    refused: u64,
+    endless: u64,
+}
+
+impl Endings {
+    fn all(&self) -> u64 {
+        self.recorded + self.without_frame + self.refused + self.endless
+    }
+}
+
+/// Records the damaged program of a number in a folder.
+fn record(number: u64, seed: u64, wholes: &[Whole; 2], folder: &Path, endings: &Mutex<Endings>) {
+    let mut random = Rng::with_seed(seed.wrapping_add(number << 32));
+    let whole = &wholes[usize::from(number % LARGE == LARGE - 1)];
+    let mut bytes = whole.bytes.clone();
+    damage(&mut bytes, &whole.ranges, &mut random);
+    let program = folder.join("damaged");
+    // The file of a program that is still ending cannot be overwritten.
+    let _ = std::fs::remove_file(&program);
+    write_program(&program, &bytes);
+    let tracepoint = TRACEPOINTS[random.usize(..TRACEPOINTS.len())];
+    let line = format!(
+        "ulimit -v {MEMORY}; exec timeout --kill-after 1 {} {} record -t '{tracepoint}' -o damaged.tf -- ./damaged",
+        LIMIT.as_secs(),
+        env!("CARGO_BIN_EXE_tracewire"),
+    );
+    let output = Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("sh runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code();
+    // Messages about a place in the program have the word, too.
+    let lacked_memory = ["out of memory", "no memory for", "memory allocation"]
+        .iter()
+        .any(|words| said.contains(words));
+    // A damaged symbol may be in the middle of an instruction, which a tracepoint there changes: that program may never end.
+    // Then the signal ends its recording, as it should.
+    let has_ended = matches!(code, Some(0..=2))
+        || code == Some(TIMED_OUT) && said.contains("tracewire: the run was ended by SIGTERM");
+    if !has_ended || said.contains("panicked") || lacked_memory {
+        let kept = std::env::temp_dir().join(format!("damaged-{number}.elf"));
+        std::fs::write(&kept, &bytes).expect("written");
+        panic!(
+            "{tracepoint}, {code:?}, signal {:?}; the program is {}\n{said}",
+            output.status.signal(),
+            kept.display()
+        );
+    }
+    let control = |c: char| c.is_control() && c != '\n';
+    assert!(!said.contains(control), "{said:?}");
+    let mut endings = endings.lock().unwrap();
+    match code {
+        Some(0) => endings.recorded += 1,
+        Some(1) => endings.without_frame += 1,
+        Some(2) => endings.refused += 1,
+        _ => endings.endless += 1,
+    }
+    if endings.all().is_multiple_of(REPORTED) {
+        eprintln!("{} damaged programs", endings.all());
+    }
+}
+
 #[test]
 fn damaged_programs_do_no_harm() {
     let times = setting("TRACEWIRE_ELF_TIMES", 25);
-    let mut random = Rng::with_seed(setting("TRACEWIRE_ELF_SEED", 1));
-    let kinds = KINDS.map(|options| {
-        let built = Built::new(PROGRAM, options);
-        let whole = std::fs::read(&built.program).expect("read");
-        let ranges = not_loaded(&whole);
-        (built, whole, ranges)
-    });
-    let mut codes = [0_u64; 3];
-    let mut endless = 0_u64;
+    let seed = setting("TRACEWIRE_ELF_SEED", 1);
+    let wholes = KINDS.map(Whole::new);
+    let endings = Mutex::new(Endings::default());
+    let next = AtomicU64::new(0);
     let begun = Instant::now();
-    for time in 0..times {
-        let (built, whole, ranges) = &kinds[usize::from(time % LARGE == LARGE - 1)];
-        let mut bytes = whole.clone();
-        damage(&mut bytes, ranges, &mut random);
-        let program = built.path("damaged");
-        // The file of a program that is still ending cannot be overwritten.
-        let _ = std::fs::remove_file(&program);
-        write_program(&program, &bytes);
-        let tracepoint = TRACEPOINTS[random.usize(..TRACEPOINTS.len())];
-        let line = format!(
-            "ulimit -v {MEMORY}; exec timeout --kill-after 1 {} {} record -t '{tracepoint}' -o damaged.tf -- ./damaged",
-            LIMIT.as_secs(),
-            env!("CARGO_BIN_EXE_tracewire"),
-        );
-        let output = Command::new("sh")
-            .args(["-c", &line])
-            .current_dir(built.folder.path())
-            .stdin(Stdio::null())
-            .output()
-            .expect("sh runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let code = output.status.code();
-        // Messages about a place in the program have the word, too.
-        let lacked_memory = ["out of memory", "no memory for", "memory allocation"]
-            .iter()
-            .any(|words| said.contains(words));
-        // A damaged symbol may be in the middle of an instruction, which a tracepoint there changes: that program may never end.
-        // Then the signal ends its recording, as it should.
-        let has_ended = matches!(code, Some(0..=2))
-            || code == Some(TIMED_OUT) && said.contains("tracewire: the run was ended by SIGTERM");
-        if !has_ended || said.contains("panicked") || lacked_memory {
-            let kept = std::env::temp_dir().join(format!("damaged-{time}.elf"));
-            std::fs::write(&kept, &bytes).expect("written");
-            panic!(
-                "{tracepoint}, {code:?}, signal {:?}; the program is {}\n{said}",
-                output.status.signal(),
-                kept.display()
-            );
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let folder = tempfile::tempdir().expect("a folder");
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= times {
+                        break;
+                    }
+                    record(number, seed, &wholes, folder.path(), &endings);
+                }
+            });
         }
-        let control = |c: char| c.is_control() && c != '\n';
-        assert!(!said.contains(control), "{said:?}");
-        match code {
-            Some(code @ 0..=2) => codes[code as usize] += 1,
-            _ => endless += 1,
-        }
-    }
+    });
+    let endings = endings.into_inner().unwrap();
+    assert_eq!(endings.all(), times);
     eprintln!(
-        "{times} damaged programs in {:.1} s: {} recorded, {} without a frame, {} refused, {endless} without an end",
+        "{times} damaged programs in {:.1} s: {} recorded, {} without a frame, {} refused, {} without an end",
         begun.elapsed().as_secs_f64(),
-        codes[0],
-        codes[1],
-        codes[2]
+        endings.recorded,
+        endings.without_frame,
+        endings.refused,
+        endings.endless
     );
 }
