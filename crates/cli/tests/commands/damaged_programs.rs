@@ -63,7 +63,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const TIMED_OUT: i32 = 124;
 const MEMORY: u64 = 4 << 20;
 
-/// How many programs are recorded at a time: those that never end take as long as the limit.
+/// How many programs are recorded at a time.
 const THREADS: usize = 4;
 
 /// After how many programs there is a line.
