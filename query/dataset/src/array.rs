@@ -1,5 +1,7 @@
 //! Data to Arrow arrays.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -11,20 +13,30 @@ use arrow::datatypes::{DataType, Field};
 use tracewire_expr::{Datum, Shape};
 
 use crate::column::{MOST_DIGITS, data_type};
+use crate::narrow::texts;
 
 /// The longest note about one incomplete value, in bytes.
 const LONGEST_NOTE: usize = 500;
 
 /// The parts of values that a column's type cannot hold: a text for each row that needs one.
 #[derive(Debug)]
-pub(crate) struct Notes(Vec<Option<String>>);
+pub(crate) struct Notes {
+    /// How many rows there are.
+    rows: usize,
+    texts: BTreeMap<usize, String>,
+}
 
 impl Notes {
+    const fn new(rows: usize) -> Self {
+        Self {
+            rows,
+            texts: BTreeMap::new(),
+        }
+    }
+
     fn add(&mut self, row: usize, path: &str, text: &str) {
-        let Some(note) = self.0.get_mut(row) else {
-            return;
-        };
-        let note = note.get_or_insert_default();
+        debug_assert!(row < self.rows, "row {row} of {}", self.rows);
+        let note = self.texts.entry(row).or_default();
         if note.len() > LONGEST_NOTE {
             return;
         }
@@ -39,7 +51,7 @@ impl Notes {
     }
 
     pub(crate) fn into_array(self) -> ArrayRef {
-        Arc::new(StringArray::from(self.0))
+        texts((0..self.rows).map(|row| self.texts.get(&row)))
     }
 }
 
@@ -48,7 +60,7 @@ type Cell<'d> = (usize, Option<&'d Datum>);
 
 /// A column of this many rows; the notes, and the bytes of strings that are not UTF-8.
 pub(crate) fn column(shape: &Shape, data: &[Option<&Datum>]) -> (ArrayRef, Notes) {
-    let mut notes = Notes(vec![None; data.len()]);
+    let mut notes = Notes::new(data.len());
     let cells: Vec<Cell<'_>> = data.iter().copied().enumerate().collect();
     let array = array(shape, &cells, "", &mut notes);
     (array, notes)
@@ -188,7 +200,7 @@ fn array(shape: &Shape, cells: &[Cell<'_>], path: &str, notes: &mut Notes) -> Ar
         }
         _ => {
             let is_string = matches!(shape, Shape::String);
-            let mut texts: Vec<Option<String>> = Vec::with_capacity(cells.len());
+            let mut shown: Vec<Option<Cow<'_, str>>> = Vec::with_capacity(cells.len());
             for (row, datum) in &cells {
                 if let Some(Datum::String { bytes, is_cut }) = datum {
                     if *is_cut {
@@ -199,18 +211,18 @@ fn array(shape: &Shape, cells: &[Cell<'_>], path: &str, notes: &mut Notes) -> Ar
                     }
                 } else if is_string && let Some(datum) = datum {
                     notes.add(*row, path, &does_not_fit(datum));
-                    texts.push(None);
+                    shown.push(None);
                     continue;
                 }
-                texts.push(datum.map(Datum::text));
+                shown.push(datum.map(Datum::text));
             }
-            Arc::new(StringArray::from(texts))
+            texts(shown)
         }
     }
 }
 
 fn does_not_fit(datum: &Datum) -> String {
-    let mut text = datum.text();
+    let mut text = datum.text().into_owned();
     if text.len() > 100 {
         let end = (0..=100).rev().find(|end| text.is_char_boundary(*end));
         text.truncate(end.unwrap_or(0));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
+    ArrayBuilder as _, ArrayRef, BooleanArray, Int64Array, ListBuilder, RecordBatch, StringArray,
+    StringBuilder,
 };
 use arrow::datatypes::{DataType, Field};
 use tracewire_model::{FrameNumber, hex};
@@ -34,7 +35,26 @@ pub(crate) fn numbers(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef
 }
 
 pub(crate) fn texts<T: AsRef<str>>(values: impl IntoIterator<Item = Option<T>>) -> ArrayRef {
-    Arc::new(values.into_iter().collect::<StringArray>())
+    let mut array = StringBuilder::new();
+    // Most columns of texts have a text in each row or in none.
+    let mut absent = 0;
+    for value in values {
+        match value {
+            Some(text) => {
+                if absent > 0 {
+                    array.append_nulls(absent);
+                    absent = 0;
+                }
+                array.append_value(text);
+            }
+            None => absent += 1,
+        }
+    }
+    if array.is_empty() {
+        return Arc::new(StringArray::new_null(absent));
+    }
+    array.append_nulls(absent);
+    Arc::new(array.finish())
 }
 
 pub(crate) fn truths(values: impl IntoIterator<Item = Option<bool>>) -> ArrayRef {

@@ -154,7 +154,7 @@ impl ValueType {
             (kind, _) => {
                 debug_assert!(*kind == Self::Text, "its type was chosen by it");
                 let text = match datum {
-                    Datum::Missing(reason) if !reason.is_empty() => reason.clone(),
+                    Datum::Missing(reason) if !reason.is_empty() => reason.into(),
                     other => other.text(),
                 };
                 // A zero ends a string.

@@ -1,5 +1,6 @@
 //! Values as data: numbers, texts, structures and lists, for programs that compute with them.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// A value as data. It is made while the value is printed, so both say the same.
@@ -77,14 +78,16 @@ pub enum Shape {
 impl Datum {
     /// The datum as text, as JSON where it has parts. A value that is missing is `null`.
     #[must_use]
-    pub fn text(&self) -> String {
-        let mut out = String::new();
+    pub fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text) => out.push_str(text),
-            Self::String { bytes, .. } => out.push_str(&String::from_utf8_lossy(bytes)),
-            _ => self.write_json(&mut out),
+            Self::Text(text) => text.into(),
+            Self::String { bytes, .. } => String::from_utf8_lossy(bytes),
+            _ => {
+                let mut out = String::new();
+                self.write_json(&mut out);
+                out.into()
+            }
         }
-        out
     }
 
     fn write_json(&self, out: &mut String) {

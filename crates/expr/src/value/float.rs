@@ -1,5 +1,7 @@
 //! Floating-point numbers: IEEE's of 2, 4 and 8 bytes and the x87's of 10, and their decimal text.
 
+use std::fmt;
+
 use super::contents::{Value, number, order, pack};
 use crate::float_expr::Format;
 use crate::scalar::{Scalar, scalar, strip};
@@ -111,8 +113,8 @@ fn finite(number: f64, digits: usize) -> Option<String> {
     if !number.is_finite() || number == 0.0 {
         return None;
     }
-    if let Some(text) = short(number, digits) {
-        return Some(text);
+    if let Some(short) = ShortNumber::new(number, digits) {
+        return Some(short.to_string());
     }
     let text = format!("{number:.*e}", digits - 1);
     let (mantissa, exponent) = text.split_once('e')?;
@@ -129,44 +131,68 @@ fn finite(number: f64, digits: usize) -> Option<String> {
     })
 }
 
-/// The most places after the point that [`short`] writes.
-const MOST_PLACES: u32 = 20;
+/// The most places after the point that a [`ShortNumber`] has: 10 to this power is a number of 64 bits.
+const MOST_PLACES: u32 = 19;
 
 /// A number whose exact digits are so few that none is rounded, without an exponent: an integer, a price.
-fn short(number: f64, digits: usize) -> Option<String> {
-    const FRACTION: u32 = f64::MANTISSA_DIGITS - 1;
-    let bits = number.to_bits();
-    let raw_exponent = (bits >> FRACTION) as i32 & 0x7ff;
-    if raw_exponent == 0 {
-        return None;
+pub(super) struct ShortNumber {
+    is_negative: bool,
+    whole: u64,
+    /// The digits after the point, as a number of so many digits.
+    part: u64,
+    places: u32,
+}
+
+impl ShortNumber {
+    /// A number of 8 bytes, as GDB prints it; none where it is written in another way.
+    pub(super) fn of_double(number: f64) -> Option<Self> {
+        Self::new(number, DOUBLE_DIGITS)
     }
-    let mantissa = bits & ((1 << FRACTION) - 1) | 1 << FRACTION;
-    let zeros = mantissa.trailing_zeros();
-    let (odd, power) = (mantissa >> zeros, raw_exponent - 1075 + zeros as i32);
-    let places = power.min(0).unsigned_abs();
-    if places > MOST_PLACES || power > 63 {
-        return None;
+
+    fn new(number: f64, digits: usize) -> Option<Self> {
+        const FRACTION: u32 = f64::MANTISSA_DIGITS - 1;
+        let bits = number.to_bits();
+        let raw_exponent = (bits >> FRACTION) as i32 & 0x7ff;
+        // Zero and the smallest numbers, infinity and what is no number.
+        if matches!(raw_exponent, 0 | 0x7ff) {
+            return None;
+        }
+        let mantissa = bits & ((1 << FRACTION) - 1) | 1 << FRACTION;
+        let zeros = mantissa.trailing_zeros();
+        let (odd, power) = (mantissa >> zeros, raw_exponent - 1075 + zeros as i32);
+        let places = power.min(0).unsigned_abs();
+        if places > MOST_PLACES || power > 63 {
+            return None;
+        }
+        // n / 2^k is n * 5^k / 10^k.
+        let scale = match power {
+            0.. => 1 << power,
+            _ => 5_u64.pow(places),
+        };
+        let most = 10_u64.checked_pow(u32::try_from(digits).ok()?)?;
+        let exact = odd.checked_mul(scale).filter(|exact| *exact < most)?;
+        let one = 10_u64.pow(places);
+        let (whole, part) = (exact / one, exact % one);
+        // `%g` writes smaller ones with an exponent.
+        let has_exponent = whole == 0 && u128::from(part) * 10_000 < u128::from(one);
+        (!has_exponent).then_some(Self {
+            is_negative: number < 0.0,
+            whole,
+            part,
+            places,
+        })
     }
-    // n / 2^k is n * 5^k / 10^k.
-    let scale = match power {
-        0.. => 1_u128 << power,
-        _ => 5_u128.pow(places),
-    };
-    let exact = u128::from(odd).checked_mul(scale)?;
-    let most = 10_u128.checked_pow(u32::try_from(digits).ok()?)?;
-    let exact = u64::try_from(exact)
-        .ok()
-        .filter(|exact| u128::from(*exact) < most)?;
-    let sign = if number < 0.0 { "-" } else { "" };
-    if places == 0 {
-        return Some(format!("{sign}{exact}"));
+}
+
+impl fmt::Display for ShortNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.is_negative { "-" } else { "" };
+        let (whole, places) = (self.whole, self.places as usize);
+        match places {
+            0 => write!(f, "{sign}{whole}"),
+            _ => write!(f, "{sign}{whole}.{:0places$}", self.part),
+        }
     }
-    let one = 10_u128.pow(places);
-    let (whole, part) = (u128::from(exact) / one, u128::from(exact) % one);
-    // `%g` writes smaller ones with an exponent.
-    let has_exponent = whole == 0 && part * 10_000 < one;
-    let places = places as usize;
-    (!has_exponent).then(|| format!("{sign}{whole}.{part:0places$}"))
 }
 
 /// An IEEE number with `fraction_bits` of fraction; `spare` low bits are no part of the format.

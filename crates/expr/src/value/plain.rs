@@ -16,7 +16,7 @@ use tracewire_model::{ByteOrder, RegisterNumber};
 use super::contents::order;
 use super::datum::Datum;
 use super::evaluate::Evaluator;
-use super::float::print_float;
+use super::float::{ShortNumber, print_float};
 use super::prepare::PreparedExpression;
 use super::print::PlainKind;
 use super::state::NoState;
@@ -76,16 +76,23 @@ impl NumberText {
     const LONGEST: usize = 31;
 
     /// The text; none where it is too long for a number.
+    fn new(text: &str) -> Option<Self> {
+        let mut bytes = [0; Self::LONGEST];
+        bytes
+            .get_mut(..text.len())?
+            .copy_from_slice(text.as_bytes());
+        let length = text.len() as u8;
+        Some(Self { bytes, length })
+    }
+
+    /// What is written of a number; none where it is too long.
     fn of(number: impl fmt::Display) -> Option<Self> {
-        let mut text = Self {
-            bytes: [0; Self::LONGEST],
-            length: 0,
-        };
-        let rest = &mut text.bytes.as_mut_slice();
+        let mut bytes = [0; Self::LONGEST];
+        let rest = &mut bytes.as_mut_slice();
         let before = rest.len();
         io::Write::write_fmt(rest, format_args!("{number}")).ok()?;
-        text.length = (before - rest.len()) as u8;
-        Some(text)
+        let length = (before - rest.len()) as u8;
+        Some(Self { bytes, length })
     }
 
     fn as_str(&self) -> &str {
@@ -102,8 +109,13 @@ impl ShownValue {
         Self(Form::Shared(Rc::new((text, datum))))
     }
 
-    fn number(number: impl fmt::Display, datum: Datum) -> Option<Self> {
-        Some(Self(Form::Number(NumberText::of(number)?, datum)))
+    const fn number(text: NumberText, datum: Datum) -> Self {
+        Self(Form::Number(text, datum))
+    }
+
+    fn integer(number: impl itoa::Integer + Into<i128>) -> Option<Self> {
+        let text = NumberText::new(itoa::Buffer::new().format(number))?;
+        Some(Self::number(text, Datum::Integer(number.into())))
     }
 
     /// As it is shown.
@@ -153,29 +165,29 @@ impl PlainValue {
         let raw = self.number.work_out(&Saved(state)).ok()?;
         let number = |signed| wrap(i128::from(raw), self.size.into(), signed);
         match self.kind {
-            PlainKind::Signed => {
-                let number = number(true) as i64;
-                ShownValue::number(number, Datum::Integer(number.into()))
-            }
-            PlainKind::Unsigned => {
-                let number = number(false) as u64;
-                ShownValue::number(number, Datum::Integer(number.into()))
-            }
+            PlainKind::Signed => ShownValue::integer(number(true) as i64),
+            PlainKind::Unsigned => ShownValue::integer(number(false) as u64),
             PlainKind::Boolean => {
                 let truth = match number(false) {
                     0 => false,
                     1 => true,
                     _ => return None,
                 };
-                ShownValue::number(truth, Datum::Boolean(truth))
+                let text = NumberText::of(truth)?;
+                Some(ShownValue::number(text, Datum::Boolean(truth)))
             }
             PlainKind::Single => {
-                let text = print_float(FloatFormat::Single, raw.into());
-                ShownValue::number(text, Datum::Float(f32::from_bits(raw as u32).into()))
+                let text = NumberText::new(&print_float(FloatFormat::Single, raw.into()))?;
+                let datum = Datum::Float(f32::from_bits(raw as u32).into());
+                Some(ShownValue::number(text, datum))
             }
             PlainKind::Double => {
-                let text = print_float(FloatFormat::Double, raw.into());
-                ShownValue::number(text, Datum::Float(f64::from_bits(raw)))
+                let number = f64::from_bits(raw);
+                let text = match ShortNumber::of_double(number) {
+                    Some(short) => NumberText::of(short)?,
+                    None => NumberText::new(&print_float(FloatFormat::Double, raw.into()))?,
+                };
+                Some(ShownValue::number(text, Datum::Float(number)))
             }
             PlainKind::Shown { reach } => {
                 if state.has_memory(raw, reach) {
