@@ -16,6 +16,7 @@ use crate::check::{LOCK, ListedFile, describe, list};
 use crate::directory::{COMPACTED, Place, Staging, directory_of, pairs, remove_batch};
 use crate::error::DatasetError;
 use crate::parquet_file::{BATCH_KEY, REPLACES_KEY, RUNS_KEY, TABLE_KEY, TABLES_KEY, TableFile};
+use crate::row_group::TableFormat;
 use crate::table::RUNS;
 
 /// How large a compacted batch becomes, in bytes.
@@ -241,7 +242,8 @@ fn merge(directory: &Path, group: &[Batch]) -> Result<Vec<PathBuf>, DatasetError
             }
             // A run follows another: rows are sorted within each only.
             let path = staging.file(table, part);
-            let mut written = TableFile::create(&path, &schema, None, runs.len(), &metadata)?;
+            let format = TableFormat::new(schema, None, runs.len(), &metadata);
+            let mut written = TableFile::create(&path, format.into())?;
             for file in files {
                 for rows in rows(file)? {
                     written.write(&rows?)?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -16,6 +17,7 @@ use crate::check::describe;
 use crate::error::DatasetError;
 use crate::execution::RunTables;
 use crate::parquet_file::{BATCH_KEY, RUNS_KEY, TABLE_KEY, TABLES_KEY, TableFile, with_run};
+use crate::row_group::{Rows, TableEncoder, TableFormat};
 use crate::run::start_ns;
 use crate::table::{RUNS, Table};
 use crate::table_writers::TableWriters;
@@ -210,7 +212,7 @@ pub fn add(
         let metadata = fs::metadata(&path).map_err(DatasetError::file(&path))?;
         Ok::<u64, DatasetError>(metadata.len())
     };
-    let create = |table: &Table, more: &[(&str, String)]| {
+    let encoder = |table: &Table, more: &[(&str, String)]| {
         let schema = with_run(&table.schema);
         let mut metadata = vec![
             (TABLE_KEY, table.name.clone()),
@@ -218,24 +220,33 @@ pub fn add(
         ];
         metadata.extend_from_slice(more);
         let sorted_by = table.sorted_by.map(|column| column + 1);
-        let path = staging.file(&table.name, 0);
-        TableFile::create(&path, &schema, sorted_by, 1, &metadata)
+        let format = TableFormat::new(schema, sorted_by, 1, &metadata);
+        TableEncoder::new(&table.name, format, &name)
+    };
+    let create = |encoder: &TableEncoder| {
+        let path = staging.file(encoder.table(), 0);
+        TableFile::create(&path, Arc::clone(encoder.format()))
     };
     let tables: Vec<&Table> = (run.run_tables().iter())
         .filter(|table| table.name != RUNS)
         .collect();
+    let encoders: Vec<TableEncoder> = tables.iter().map(|table| encoder(table, &[])).collect();
     let mut files = Vec::with_capacity(tables.len());
-    for table in &tables {
-        files.push(create(table, &[])?);
+    for encoder in &encoders {
+        files.push((create(encoder)?, encoder));
     }
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut of_runs = None;
     let counts = std::thread::scope(|scope| {
-        let writers = TableWriters::start(scope, files, &name, threads);
-        let read = run.read_tables(&mut |table, batch| {
-            match tables.iter().position(|known| known.name == table.name) {
-                Some(file) => writers.write(file, batch)?,
-                None => of_runs = Some((table.clone(), batch)),
+        let writers = TableWriters::start(scope, files, threads);
+        let read = run.read_tables(&encoders, &mut |table, rows| {
+            match (
+                tables.iter().position(|known| known.name == table.name),
+                rows,
+            ) {
+                (Some(file), rows) => writers.write(file, rows)?,
+                (None, Rows::Batch(batch)) => of_runs = Some((table.clone(), batch)),
+                (None, Rows::Group(_)) => debug_assert!(false, "no encoder for {}", table.name),
             }
             Ok(())
         });
@@ -256,8 +267,9 @@ pub fn add(
             (RUNS_KEY, format!("{name}={source}")),
             (TABLES_KEY, pairs(&rows)),
         ];
-        let mut file = create(&table, &more)?;
-        file.write_of(&name, &batch)?;
+        let encoder = encoder(&table, &more);
+        let mut file = create(&encoder)?;
+        file.write(&encoder.named(&batch)?)?;
         file.finish()?;
         bytes += size(&table.name)?;
     }

@@ -56,6 +56,14 @@ pub enum DatasetError {
         /// Why.
         source: parquet::errors::ParquetError,
     },
+    /// Rows of a table cannot be encoded as Parquet.
+    #[error("table {table}")]
+    Encoding {
+        /// Which table.
+        table: String,
+        /// Why.
+        source: parquet::errors::ParquetError,
+    },
     /// Rows do not fit their table.
     #[error("table {table}")]
     Arrow {
@@ -105,6 +113,13 @@ impl DatasetError {
     pub(crate) fn parquet(path: &Path) -> impl FnOnce(parquet::errors::ParquetError) -> Self {
         move |source| Self::Parquet {
             path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn encoding(table: &str) -> impl FnOnce(parquet::errors::ParquetError) -> Self {
+        move |source| Self::Encoding {
+            table: table.to_owned(),
             source,
         }
     }

@@ -45,6 +45,8 @@ mod layout;
 mod narrow;
 mod parquet_file;
 mod prune;
+mod repeated_text;
+mod row_group;
 mod rows;
 mod run;
 mod table;
@@ -60,6 +62,7 @@ pub use execution::{
 pub use layout::Layout;
 pub use parquet_file::SCHEMA_VERSION;
 pub use prune::{LEFT_AFTER, PruneOptions, Pruned, prune};
+pub use row_group::{EncodedRowGroup, Rows, TableEncoder};
 pub use rows::{FrameReader, rows_of_run};
 pub use run::{FRAMES_FOR_THREADS, MOST_THREADS, Run};
 pub use table::Table;

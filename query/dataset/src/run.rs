@@ -1,6 +1,6 @@
 //! A trace file as tables.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::error::DatasetError;
 use crate::execution::RunTables;
 use crate::layout::{Layout, Places};
 use crate::narrow::nanoseconds;
+use crate::row_group::{EncodedRows, ROWS_A_GROUP, Rows, TableEncoder};
 use crate::rows::{Needs, Row, RowMaker, Values, rows_of_run, time_ns};
 use crate::table::Table;
 
@@ -93,32 +94,36 @@ impl<'a> Run<'a> {
         wanted: impl Fn(&Table) -> bool,
         mut take: impl FnMut(&Table, RecordBatch) -> Result<(), E>,
     ) -> Result<(), E> {
-        let threads = match self.frames.len() {
-            0..FRAMES_FOR_THREADS => 1,
-            _ => std::thread::available_parallelism().map_or(1, NonZero::get),
-        };
         let wanted: Vec<bool> = self.tables().iter().map(wanted).collect();
-        for (at, table) in self.tables().iter().enumerate() {
-            if wanted.get(at) == Some(&true)
-                && let Some(batch) = rows_of_run(self.file, self.program, table)?
-            {
+        self.read_without_frames(&wanted, &mut take)?;
+        let makers = self.makers(&wanted);
+        let pieces = self.frames.chunks(FRAMES_A_BATCH).collect();
+        self.read_pieces(
+            pieces,
+            self.threads(),
+            |viewer, numbers| makers.batches(viewer, numbers),
+            take,
+        )
+    }
+
+    /// The rows of the tables without frames.
+    fn read_without_frames<E: From<DatasetError>>(
+        &self,
+        wanted: &[bool],
+        mut take: impl FnMut(&Table, RecordBatch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (table, _) in (self.tables().iter().zip(wanted)).filter(|(_, wanted)| **wanted) {
+            if let Some(batch) = rows_of_run(self.file, self.program, table)? {
                 take(table, batch)?;
             }
         }
-        let pieces = self.pieces(&wanted, FRAMES_A_BATCH);
-        let threads = threads.min(MOST_THREADS);
-        pieces.read(self.program, threads, |at, batch| {
-            match self.tables().get(at) {
-                Some(table) => take(table, batch),
-                None => Ok(()),
-            }
-        })
+        Ok(())
     }
 
-    fn pieces<'p>(&'p self, wanted: &[bool], frames_a_piece: usize) -> Pieces<'p, 'a> {
+    fn makers(&self, wanted: &[bool]) -> Makers<'_> {
         let tables = self.tables().iter().enumerate();
         let wanted = tables.filter(|(at, _)| wanted.get(*at) == Some(&true));
-        let makers: Vec<(usize, RowMaker<'p>)> = wanted
+        let makers: Vec<(usize, RowMaker<'_>)> = wanted
             .filter_map(|(at, table)| Some((at, RowMaker::new(&self.layout, table, None)?)))
             .collect();
         let mut needs = Needs::of_frame();
@@ -126,13 +131,72 @@ impl<'a> Run<'a> {
         if makers.iter().any(|(_, maker)| needs_values(maker)) {
             needs.values = Values::All;
         }
-        Pieces {
-            file: self.file,
-            frames: &self.frames,
-            makers,
-            needs,
-            frames_a_piece,
+        Makers { makers, needs }
+    }
+
+    /// How many threads make rows.
+    fn threads(&self) -> usize {
+        let threads = match self.frames.len() {
+            0..FRAMES_FOR_THREADS => 1,
+            _ => std::thread::available_parallelism().map_or(1, NonZero::get),
+        };
+        threads.min(MOST_THREADS)
+    }
+
+    /// Passes on what `make` makes of pieces of the run, with the tables that it is of, in the order of the pieces.
+    fn read_pieces<T: Send, E: From<DatasetError>>(
+        &self,
+        pieces: Vec<&[FrameNumber]>,
+        threads: usize,
+        make: impl Fn(&Viewer<'_>, &[FrameNumber]) -> Result<Vec<(usize, T)>, DatasetError> + Sync,
+        mut take: impl FnMut(&Table, T) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut take_all = |made: Vec<(usize, T)>| {
+            let mut made = made.into_iter();
+            made.try_for_each(|(at, made)| match self.tables().get(at) {
+                Some(table) => take(table, made),
+                None => Ok(()),
+            })
+        };
+        if threads <= 1 {
+            let viewer = Viewer::new(self.file, self.program);
+            let mut pieces = pieces.into_iter();
+            return pieces.try_for_each(|numbers| take_all(make(&viewer, numbers)?));
         }
+        let rules = self.program.type_rules();
+        let program_files = self.program.program_files();
+        let (file, make, pieces) = (self.file, &make, &pieces);
+        std::thread::scope(|scope| {
+            // Each thread makes the pieces of its turn. Symbols cannot be asked by two threads at once.
+            let workers: Vec<Receiver<_>> = (0..threads)
+                .map(|turn| {
+                    let (done, made) = sync_channel(AHEAD);
+                    let rules = Arc::clone(&rules);
+                    let program_files = program_files.clone();
+                    scope.spawn(move || {
+                        let Ok(mut program) = Program::with_files(file, program_files) else {
+                            return;
+                        };
+                        program.set_type_rules(&rules);
+                        let viewer = Viewer::new(file, &program);
+                        for numbers in pieces.iter().skip(turn).step_by(threads) {
+                            // After an error the rows are not needed.
+                            if done.send(make(&viewer, numbers)).is_err() {
+                                return;
+                            }
+                        }
+                    });
+                    made
+                })
+                .collect();
+            for turn in 0..pieces.len() {
+                let made = workers
+                    .get(turn % threads)
+                    .and_then(|worker| worker.recv().ok());
+                take_all(made.ok_or(DatasetError::ProgramGone)??)?;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -189,76 +253,20 @@ fn timed_frames(file: &TraceFile) -> Vec<TimedPart> {
     })
 }
 
-/// The rows of frames, made a piece at a time: a run without its program, which threads do not share.
-struct Pieces<'p, 'a> {
-    file: &'a TraceFile,
-    frames: &'p [FrameNumber],
+/// Makes the rows of frames.
+struct Makers<'p> {
     /// The tables, with their numbers.
     makers: Vec<(usize, RowMaker<'p>)>,
     needs: Needs,
-    frames_a_piece: usize,
 }
 
-/// Rows, with the numbers of their tables.
-type Piece = Result<Vec<(usize, RecordBatch)>, DatasetError>;
-
-impl Pieces<'_, '_> {
-    /// Gives the rows of all frames in the frames' order.
-    fn read<E: From<DatasetError>>(
+impl Makers<'_> {
+    /// The rows of a few frames, with the numbers of their tables.
+    fn batches(
         &self,
-        program: &Program,
-        threads: usize,
-        mut take: impl FnMut(usize, RecordBatch) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let pieces: Vec<&[FrameNumber]> = self.frames.chunks(self.frames_a_piece.max(1)).collect();
-        if threads <= 1 {
-            let viewer = Viewer::new(self.file, program);
-            for numbers in pieces {
-                for (at, batch) in self.piece(&viewer, numbers)? {
-                    take(at, batch)?;
-                }
-            }
-            return Ok(());
-        }
-        let rules = program.type_rules();
-        let program_files = program.program_files();
-        std::thread::scope(|scope| {
-            // Each thread makes the pieces of its turn. Symbols cannot be asked by two threads at once.
-            let workers: Vec<Receiver<Piece>> = (0..threads)
-                .map(|turn| {
-                    let (done, made) = sync_channel(AHEAD);
-                    let mine = pieces.iter().skip(turn).step_by(threads);
-                    let rules = Arc::clone(&rules);
-                    let program_files = program_files.clone();
-                    scope.spawn(move || {
-                        let Ok(mut program) = Program::with_files(self.file, program_files) else {
-                            return;
-                        };
-                        program.set_type_rules(&rules);
-                        let viewer = Viewer::new(self.file, &program);
-                        for numbers in mine {
-                            // After an error the rows are not needed.
-                            if done.send(self.piece(&viewer, numbers)).is_err() {
-                                return;
-                            }
-                        }
-                    });
-                    made
-                })
-                .collect();
-            for turn in 0..pieces.len() {
-                let made = workers
-                    .get(turn % threads)
-                    .and_then(|worker| worker.recv().ok());
-                for (at, batch) in made.ok_or(DatasetError::ProgramGone)?? {
-                    take(at, batch)?;
-                }
-            }
-            Ok(())
-        })
-    }
-
-    fn piece(&self, viewer: &Viewer<'_>, numbers: &[FrameNumber]) -> Piece {
+        viewer: &Viewer<'_>,
+        numbers: &[FrameNumber],
+    ) -> Result<Vec<(usize, RecordBatch)>, DatasetError> {
         let mut made = Vec::new();
         if self.makers.is_empty() {
             return Ok(made);
@@ -277,6 +285,39 @@ impl Pieces<'_, '_> {
         }
         Ok(made)
     }
+
+    /// The rows of many frames, encoded for the tables' files.
+    fn encoded(
+        &self,
+        viewer: &Viewer<'_>,
+        numbers: &[FrameNumber],
+        encoders: &[Option<&TableEncoder>],
+    ) -> Result<Vec<(usize, Rows)>, DatasetError> {
+        let mut tables: BTreeMap<usize, EncodedRows<'_>> = BTreeMap::new();
+        let mut made = Vec::new();
+        for numbers in numbers.chunks(FRAMES_A_BATCH) {
+            for (at, batch) in self.batches(viewer, numbers)? {
+                match encoders.get(at).copied().flatten() {
+                    Some(encoder) => {
+                        let rows = tables.entry(at).or_insert_with(|| encoder.begin());
+                        rows.add(batch)?;
+                    }
+                    None => made.push((at, Rows::Batch(batch))),
+                }
+            }
+        }
+        for (at, rows) in tables {
+            made.extend(rows.finish()?.into_iter().map(|rows| (at, rows)));
+        }
+        Ok(made)
+    }
+}
+
+/// How many frames a thread encodes at a time, so that each of the threads has as many pieces as the others.
+fn frames_a_piece(frames: usize, threads: usize) -> usize {
+    let pieces = frames.div_ceil(ROWS_A_GROUP).max(1);
+    let pieces = pieces.next_multiple_of(threads.max(1));
+    frames.div_ceil(pieces).max(1)
 }
 
 impl RunTables for Run<'_> {
@@ -296,11 +337,28 @@ impl RunTables for Run<'_> {
         self.tables()
     }
 
+    /// A thread encodes the rows that it makes: they are in its processor's cache, and one thread's memory is not freed by another.
     fn read_tables(
         &self,
-        take: &mut dyn FnMut(&Table, RecordBatch) -> Result<(), DatasetError>,
+        encoders: &[TableEncoder],
+        take: &mut dyn FnMut(&Table, Rows) -> Result<(), DatasetError>,
     ) -> Result<(), DatasetError> {
-        self.read(|_| true, take)
+        let all = vec![true; self.tables().len()];
+        self.read_without_frames(&all, |table, batch| take(table, Rows::Batch(batch)))?;
+        let makers = self.makers(&all);
+        let of_table =
+            |table: &Table| (encoders.iter()).find(|encoder| encoder.table() == table.name);
+        let encoders: Vec<Option<&TableEncoder>> = self.tables().iter().map(of_table).collect();
+        let threads = self.threads();
+        let pieces = (self.frames)
+            .chunks(frames_a_piece(self.frames.len(), threads))
+            .collect();
+        self.read_pieces(
+            pieces,
+            threads,
+            |viewer, numbers| makers.encoded(viewer, numbers, &encoders),
+            take,
+        )
     }
 }
 
@@ -332,16 +390,21 @@ mod tests {
         let run = Run::new(&file, &program);
         let wanted = vec![true; run.tables().len()];
         let rows = |threads: usize, frames: usize| {
-            let mut all: BTreeMap<usize, Vec<RecordBatch>> = BTreeMap::new();
-            let pieces = run.pieces(&wanted, frames);
-            let read = pieces.read(&program, threads, |at, batch| {
-                all.entry(at).or_default().push(batch);
-                Ok::<(), DatasetError>(())
-            });
+            let mut all: BTreeMap<String, Vec<RecordBatch>> = BTreeMap::new();
+            let makers = run.makers(&wanted);
+            let read = run.read_pieces(
+                run.frames.chunks(frames).collect(),
+                threads,
+                |viewer, numbers| makers.batches(viewer, numbers),
+                |table, batch| {
+                    all.entry(table.name.clone()).or_default().push(batch);
+                    Ok::<(), DatasetError>(())
+                },
+            );
             read.expect("rows");
-            let whole = |(at, batches): (usize, Vec<RecordBatch>)| {
+            let whole = |(table, batches): (String, Vec<RecordBatch>)| {
                 (
-                    at,
+                    table,
                     concat_batches(&batches[0].schema(), &batches).expect("one batch"),
                 )
             };

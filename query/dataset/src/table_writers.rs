@@ -3,16 +3,15 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use arrow::array::RecordBatch;
-
 use crate::error::DatasetError;
 use crate::parquet_file::TableFile;
+use crate::row_group::{Rows, TableEncoder};
 
-/// How many batches wait for a thread.
+/// How many pieces of a file wait for a thread.
 const AHEAD: usize = 4;
 
-/// A batch, and the number of its file.
-type Numbered = (usize, RecordBatch);
+/// Rows, and the number of their file.
+type Numbered = (usize, Rows);
 
 /// The number of rows of each file that a thread has written, with the file's number.
 type Written = Vec<(usize, u64)>;
@@ -23,29 +22,28 @@ pub(crate) struct TableWriters<'scope> {
 }
 
 struct Thread<'scope> {
-    batches: SyncSender<Numbered>,
+    rows: SyncSender<Numbered>,
     done: ScopedJoinHandle<'scope, Result<Written, DatasetError>>,
 }
 
 impl<'scope> TableWriters<'scope> {
-    /// Starts threads for files whose rows are of this run.
+    /// Starts threads for files, each with the encoder of its rows.
     pub(crate) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
-        files: Vec<TableFile>,
-        run: &'env str,
+        files: Vec<(TableFile, &'env TableEncoder)>,
         threads: usize,
     ) -> Self {
         let threads = threads.clamp(1, files.len().max(1));
-        let mut shares: Vec<Vec<(usize, TableFile)>> = (0..threads).map(|_| Vec::new()).collect();
-        for (number, file) in files.into_iter().enumerate() {
+        let mut shares: Vec<Vec<Share<'env>>> = (0..threads).map(|_| Vec::new()).collect();
+        for (number, (file, encoder)) in files.into_iter().enumerate() {
             if let Some(share) = shares.get_mut(number % threads) {
-                share.push((number, file));
+                share.push((number, file, encoder));
             }
         }
         let start = |share| {
-            let (batches, waiting) = sync_channel(AHEAD);
-            let done = scope.spawn(move || write(share, run, &waiting));
-            Thread { batches, done }
+            let (rows, waiting) = sync_channel(AHEAD);
+            let done = scope.spawn(move || write(share, &waiting));
+            Thread { rows, done }
         };
         Self {
             threads: shares.into_iter().map(start).collect(),
@@ -56,9 +54,9 @@ impl<'scope> TableWriters<'scope> {
     ///
     /// # Errors
     /// When the thread has ended early. [`finish`](Self::finish) says why.
-    pub(crate) fn write(&self, file: usize, rows: RecordBatch) -> Result<(), DatasetError> {
+    pub(crate) fn write(&self, file: usize, rows: Rows) -> Result<(), DatasetError> {
         let thread = self.threads.get(file % self.threads.len().max(1));
-        let sent = thread.is_some_and(|thread| thread.batches.send((file, rows)).is_ok());
+        let sent = thread.is_some_and(|thread| thread.rows.send((file, rows)).is_ok());
         sent.then_some(()).ok_or(DatasetError::WriterGone)
     }
 
@@ -70,10 +68,10 @@ impl<'scope> TableWriters<'scope> {
         let mut written = Vec::new();
         let mut failed = None;
         // All threads see the end before the first is waited for.
-        let (batches, threads): (Vec<_>, Vec<_>) = (self.threads.into_iter())
-            .map(|thread| (thread.batches, thread.done))
+        let (rows, threads): (Vec<_>, Vec<_>) = (self.threads.into_iter())
+            .map(|thread| (thread.rows, thread.done))
             .unzip();
-        drop(batches);
+        drop(rows);
         for thread in threads {
             match thread.join() {
                 Ok(Ok(rows)) => written.extend(rows),
@@ -89,17 +87,19 @@ impl<'scope> TableWriters<'scope> {
     }
 }
 
-/// Writes batches until there are no more.
-fn write(
-    mut share: Vec<(usize, TableFile)>,
-    run: &str,
-    waiting: &Receiver<Numbered>,
-) -> Result<Written, DatasetError> {
+/// A file of a thread: its number, and the encoder of its rows.
+type Share<'e> = (usize, TableFile, &'e TableEncoder);
+
+/// Writes rows until there are no more.
+fn write(mut share: Vec<Share<'_>>, waiting: &Receiver<Numbered>) -> Result<Written, DatasetError> {
     for (number, rows) in waiting {
-        if let Some((_, file)) = share.iter_mut().find(|(known, _)| *known == number) {
-            file.write_of(run, &rows)?;
+        if let Some((_, file, encoder)) = share.iter_mut().find(|(known, ..)| *known == number) {
+            match rows {
+                Rows::Batch(rows) => file.write(&encoder.named(&rows)?)?,
+                Rows::Group(group) => file.append(group)?,
+            }
         }
     }
-    let finish = |(number, file): (usize, TableFile)| Ok((number, file.finish()?));
+    let finish = |(number, file, _): Share<'_>| Ok((number, file.finish()?));
     share.into_iter().map(finish).collect()
 }

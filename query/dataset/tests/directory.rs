@@ -3,12 +3,16 @@
 #[path = "../../test/duckdb.rs"]
 mod duckdb;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 use tempfile::TempDir;
 use tracewire_dataset::{
@@ -566,4 +570,84 @@ fn a_trace_file_that_was_cut_is_read_as_far_as_it_is_whole() {
         &["select ending from '*/*/*/table=runs/*.parquet'"],
     );
     assert_eq!(rows, [[serde_json::json!(["cut"])]]);
+}
+
+const STEPS: &str = r#"
+__attribute__((noinline)) int step(int i, double half, const char *name) { __asm__ volatile("" : "+r"(i)); return i + (half > 0) + (name != 0); }
+__attribute__((noinline)) int rare(int i) { __asm__ volatile("" : "+r"(i)); return i + 1; }
+int main(void) {
+    const char *names[] = {"lamp", "desk", 0};
+    int sum = 0;
+    for (int i = 0; i < 90000; i++) {
+        sum += step(i, i * 0.5, names[i % 3]);
+        if (i % 1000 == 0) sum += rare(i);
+    }
+    return sum == 42;
+}
+"#;
+
+/// The rows of a table in its file, without the name of the run, and how many rows each row group has.
+fn rows_of_file(table: &str, inner: &Path) -> (RecordBatch, Vec<i64>) {
+    let path = inner.join(format!("table={table}")).join("part-0.parquet");
+    let file = fs::File::open(&path).expect("the table's file");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet");
+    let groups = reader.metadata().row_groups().iter();
+    let groups = groups.map(|group| group.num_rows()).collect();
+    let schema = reader.schema().clone();
+    let batches: Result<Vec<_>, _> = reader.build().expect("a reader").collect();
+    let mut rows = concat_batches(&schema, &batches.expect("rows")).expect("one batch");
+    rows.remove_column(0);
+    (rows, groups)
+}
+
+#[test]
+fn rows_encoded_by_several_threads_are_those_of_the_run() {
+    let directory = TempDir::new().expect("a directory");
+    let program = Cc::new().option("-O1").text(STEPS);
+    let program = program.build(directory.path(), "steps");
+    let output = directory.path().join("steps.tf");
+    let mut recorder = Recorder::spawn(&program, Vec::<String>::new());
+    recorder.output(&output);
+    for tracepoint in ["step : i, half, name", "rare : i"] {
+        recorder.tracepoint(tracepoint).expect("a tracepoint");
+    }
+    recorder.record(&mut ()).expect("a recording");
+    let file = TraceFile::open(&output).expect("a trace file");
+    let program = Program::of(&file, &[]).expect("the program");
+    let run = Run::new(&file, &program);
+    let dataset = directory.path().join("traces");
+    let added = add(&dataset, &run, &named("steps")).expect("added");
+    assert_eq!(findings(&dataset), []);
+
+    let mut batches: BTreeMap<String, Vec<RecordBatch>> = BTreeMap::new();
+    let read = run.read(
+        |_| true,
+        |table, batch| {
+            batches.entry(table.name.clone()).or_default().push(batch);
+            Ok::<(), DatasetError>(())
+        },
+    );
+    read.expect("rows");
+    let mut groups: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for (table, batches) in batches {
+        let all = concat_batches(&batches[0].schema(), &batches).expect("one batch");
+        let (of_file, groups_of_file) = rows_of_file(&table, &added.path);
+        assert_eq!(all.columns(), of_file.columns(), "{table}");
+        groups.insert(table, groups_of_file);
+    }
+    assert_eq!(groups["values"].iter().sum::<i64>(), 3 * 90_000 + 90);
+    // Rows of one piece that are few come after a whole row group.
+    assert!(groups["values"].len() > 2, "{groups:?}");
+    // A table with a row now and then has one row group.
+    assert_eq!(groups["tp2"], [90]);
+    let query = "select run, kind, \"function\", count(*), count(distinct time_ns) > 1 from '*/*/*/table=hits/*.parquet'
+        where run = 'steps' and kind = 'hit' group by all order by all";
+    let hits = rows(&dataset, &[query]);
+    assert_eq!(
+        hits,
+        [[
+            serde_json::json!(["steps", "hit", "rare", 90, true]),
+            serde_json::json!(["steps", "hit", "step", 90_000, true]),
+        ]]
+    );
 }

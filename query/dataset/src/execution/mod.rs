@@ -34,6 +34,7 @@ pub use self::read::{Piece, Reader};
 pub use self::selection::{Addresses, Selection};
 use crate::error::DatasetError;
 use crate::narrow::{batch, numbers, texts};
+use crate::row_group::{Rows, TableEncoder};
 use crate::table::{RUNS, Table, fields};
 
 pub(crate) const INSTRUCTIONS: &str = "instructions";
@@ -324,13 +325,14 @@ pub trait RunTables {
     /// All tables. `runs` is one of them.
     fn run_tables(&self) -> &[Table];
 
-    /// Passes on the rows of all tables.
+    /// Passes on the rows of all tables. Rows of a table that has an encoder may be encoded.
     ///
     /// # Errors
     /// When `take` fails, and when rows cannot be made.
     fn read_tables(
         &self,
-        take: &mut dyn FnMut(&Table, RecordBatch) -> Result<(), DatasetError>,
+        encoders: &[TableEncoder],
+        take: &mut dyn FnMut(&Table, Rows) -> Result<(), DatasetError>,
     ) -> Result<(), DatasetError>;
 }
 
@@ -365,9 +367,10 @@ impl RunTables for Execution {
 
     fn read_tables(
         &self,
-        take: &mut dyn FnMut(&Table, RecordBatch) -> Result<(), DatasetError>,
+        _: &[TableEncoder],
+        take: &mut dyn FnMut(&Table, Rows) -> Result<(), DatasetError>,
     ) -> Result<(), DatasetError> {
-        self.read(take)
+        self.read(&mut |table, batch| take(table, Rows::Batch(batch)))
     }
 }
 
