@@ -25,6 +25,9 @@ use crate::table::Table;
 /// How many frames are made into rows at a time: what is made of them is to fit in a processor's cache.
 const FRAMES_A_BATCH: usize = 1024;
 
+/// The most bytes of frames that a thread encodes at a time: each thread has some such pieces in memory.
+const BYTES_A_PIECE: usize = 64 << 20;
+
 /// From this many frames on, a second thread is worth its own copy of the program's symbols.
 pub const FRAMES_FOR_THREADS: usize = 20_000;
 
@@ -313,9 +316,11 @@ impl Makers<'_> {
     }
 }
 
-/// How many frames a thread encodes at a time, so that each of the threads has as many pieces as the others.
-fn frames_a_piece(frames: usize, threads: usize) -> usize {
-    let pieces = frames.div_ceil(ROWS_A_GROUP).max(1);
+/// How many frames a thread encodes at a time, so that each of the threads has as many pieces as the others. `bytes` is the size of
+/// all frames.
+fn frames_a_piece(frames: usize, bytes: usize, threads: usize) -> usize {
+    let of_rows = frames.div_ceil(ROWS_A_GROUP);
+    let pieces = of_rows.max(bytes.div_ceil(BYTES_A_PIECE)).max(1);
     let pieces = pieces.next_multiple_of(threads.max(1));
     frames.div_ceil(pieces).max(1)
 }
@@ -350,9 +355,8 @@ impl RunTables for Run<'_> {
             |table: &Table| (encoders.iter()).find(|encoder| encoder.table() == table.name);
         let encoders: Vec<Option<&TableEncoder>> = self.tables().iter().map(of_table).collect();
         let threads = self.threads();
-        let pieces = (self.frames)
-            .chunks(frames_a_piece(self.frames.len(), threads))
-            .collect();
+        let frames = frames_a_piece(self.frames.len(), self.file.as_bytes().len(), threads);
+        let pieces = self.frames.chunks(frames).collect();
         self.read_pieces(
             pieces,
             threads,
@@ -380,8 +384,23 @@ mod tests {
     use tracewire_tracefile::TraceFile;
     use tracewire_views::Program;
 
-    use super::Run;
+    use super::{Run, frames_a_piece};
     use crate::error::DatasetError;
+
+    #[test]
+    fn pieces_are_as_many_for_each_thread_and_not_large() {
+        const MIB: usize = 1 << 20;
+        for (frames, bytes, threads, each) in [
+            (0, 0, 1, 1),
+            (10, 10, 8, 2),
+            (1_000_000, 369 * MIB, 2, 125_000),
+            (1_000_000, 369 * MIB, 3, 111_112),
+            (1_000_000, 4096 * MIB, 2, 15_625),
+            (100, 4096 * MIB, 2, 2),
+        ] {
+            assert_eq!(frames_a_piece(frames, bytes, threads), each, "{frames}");
+        }
+    }
 
     #[test]
     fn threads_and_pieces_change_no_row() {
