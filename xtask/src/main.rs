@@ -47,7 +47,7 @@ enum Chore {
     Package(package::Arguments),
     /// Trace real programs from packages, and hold what is recorded against their own logs
     Real(real::Arguments),
-    /// Trace 25 programs that check themselves for hours, with kills at random, and hold what is saved against their own counts
+    /// Trace programs that check themselves for hours, with kills at random, and hold what is saved against their own counts
     Soak(soak::Arguments),
     /// Run fuzz targets
     Fuzz(fuzz::Arguments),

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use super::executions::python;
-use super::file::{seconds, sequential_read, verdict};
+use super::file::{seconds, sequential_read};
+use super::goals::verdict;
 use super::print_ratio;
 use crate::workspace;
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::file::verdict;
+use super::goals::verdict;
 use super::trace::example;
 use super::{median, print_ratio};
 use crate::workspace;

@@ -15,6 +15,7 @@ use tracewire_model::{
 };
 use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
 
+use super::goals::verdict;
 use super::{median, show};
 use crate::{setup, workspace};
 
@@ -231,10 +232,6 @@ pub(super) fn seconds(durations: &[Duration]) -> f64 {
             .map(Duration::as_secs_f64)
             .collect::<Vec<_>>(),
     )
-}
-
-pub(super) fn verdict(met: bool) -> &'static str {
-    if met { "met" } else { "NOT MET" }
 }
 
 /// The first look at the file, nothing cached: against reading it, from the disk and from memory.

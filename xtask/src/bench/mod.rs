@@ -8,6 +8,7 @@ mod data;
 mod executions;
 mod file;
 mod flow;
+mod goals;
 mod hit;
 mod lean;
 mod proxy;
@@ -68,7 +69,8 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Save(arguments) => save::run(arguments),
         Benchmark::Start(arguments) => start::run(arguments),
         Benchmark::Trace(arguments) => trace::run(arguments),
-    }
+    }?;
+    goals::check()
 }
 
 /// The middle value.

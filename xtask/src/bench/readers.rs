@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::file::verdict;
+use super::goals::verdict;
 use super::median;
 use crate::workspace;
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::file::{seconds, sequential_read, verdict};
+use super::file::{seconds, sequential_read};
+use super::goals::verdict;
 
 /// How many hits the program has.
 const HITS: u64 = 1_000_000;

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::file::{evict, measure, seconds, verdict};
+use super::file::{evict, measure, seconds};
+use super::goals::verdict;
 use super::{median, readers};
 use crate::workspace;
 
