@@ -45,7 +45,7 @@ mod layout;
 mod narrow;
 mod parquet_file;
 mod prune;
-mod repeated_text;
+mod repeated_value;
 mod row_group;
 mod rows;
 mod run;

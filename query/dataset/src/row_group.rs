@@ -20,7 +20,7 @@ use parquet::schema::types::ColumnPath;
 
 use crate::error::DatasetError;
 use crate::parquet_file::{RUN, SCHEMA_VERSION, TABLE_KEY, VERSION_KEY};
-use crate::repeated_text::{RepeatedText, RepeatedTexts, text_of_all};
+use crate::repeated_value::{RepeatedChunk, RepeatedValue, RepeatedValues};
 use crate::table::VALUES;
 
 /// The columns of `values` that have texts of different expressions.
@@ -45,7 +45,7 @@ pub(crate) struct TableFormat {
     properties: WriterPropertiesBuilder,
     /// Whether all rows are of one run. Otherwise the column of its name has a bloom filter.
     has_own_run: bool,
-    repeated_texts: RepeatedTexts,
+    repeated_values: RepeatedValues,
 }
 
 impl TableFormat {
@@ -96,7 +96,7 @@ impl TableFormat {
             schema,
             properties,
             has_own_run: runs <= 1,
-            repeated_texts: RepeatedTexts::default(),
+            repeated_values: RepeatedValues::default(),
         }
     }
 
@@ -136,8 +136,8 @@ pub(crate) struct RowGroup {
 /// A column of a row group, with the columns that are in it.
 struct Column {
     writers: Vec<ArrowColumnWriter>,
-    /// The text that all rows have so far. It is not written yet.
-    repeated: Option<String>,
+    /// The value that all rows have so far. It is not written yet.
+    repeated: Option<RepeatedValue>,
 }
 
 impl RowGroup {
@@ -153,13 +153,10 @@ impl RowGroup {
         let mut writers = factory.create_column_writers(0)?.into_iter();
         let mut columns = Vec::with_capacity(first.num_columns());
         for (field, column) in format.schema.fields().iter().zip(first.columns()) {
-            let repeated = match field.data_type() {
-                DataType::Utf8 if format.has_own_run => text_of_all(column),
-                _ => None,
-            };
+            let repeated = format.has_own_run.then(|| RepeatedValue::of(column));
             columns.push(Column {
                 writers: writers.by_ref().take(leaves(field.data_type())).collect(),
-                repeated: repeated.map(str::to_owned),
+                repeated: repeated.flatten(),
             });
         }
         debug_assert_eq!(writers.count(), 0, "a column for each writer");
@@ -188,13 +185,12 @@ impl RowGroup {
         debug_assert_eq!(rows.num_columns(), fields.len());
         let columns = self.columns.iter_mut().zip(rows.columns());
         for (field, (column, array)) in fields.iter().zip(columns) {
-            if let Some(text) = &column.repeated {
-                if text_of_all(array) == Some(text) {
+            if let Some(value) = column.repeated.take() {
+                if value.is_that_of(array) {
+                    column.repeated = Some(value);
                     continue;
                 }
-                let before: ArrayRef = Arc::new(StringArray::new_repeated(text, self.rows));
-                column.repeated = None;
-                column.write(field, &before)?;
+                column.write(field, &value.column(self.rows))?;
             }
             column.write(field, array)?;
         }
@@ -210,9 +206,9 @@ impl RowGroup {
         let mut columns = Vec::with_capacity(self.columns.len());
         for (field, column) in self.format.schema.fields().iter().zip(self.columns) {
             match column.repeated {
-                Some(text) => {
-                    let texts = &self.format.repeated_texts;
-                    let chunk = texts.chunk(field, &text, self.rows, &self.properties)?;
+                Some(value) => {
+                    let known = &self.format.repeated_values;
+                    let chunk = known.chunk(field, value, self.rows, &self.properties)?;
                     columns.push(EncodedColumn::Repeated(chunk));
                 }
                 None => {
@@ -260,7 +256,7 @@ pub struct EncodedRowGroup {
 enum EncodedColumn {
     Own(Box<ArrowColumnChunk>),
     /// Other row groups have the same.
-    Repeated(Arc<RepeatedText>),
+    Repeated(Arc<RepeatedChunk>),
 }
 
 impl EncodedRowGroup {
@@ -276,7 +272,7 @@ impl EncodedRowGroup {
         for column in self.columns {
             match column {
                 EncodedColumn::Own(chunk) => chunk.append_to_row_group(&mut group)?,
-                EncodedColumn::Repeated(text) => text.append_to_row_group(&mut group)?,
+                EncodedColumn::Repeated(chunk) => chunk.append_to_row_group(&mut group)?,
             }
         }
         group.close().map(|_| ())
@@ -477,17 +473,22 @@ mod tests {
     use crate::parquet_file::RUN;
 
     #[test]
-    fn row_groups_with_one_text_and_with_several_are_read_as_they_were_written() {
+    fn row_groups_with_one_value_and_with_several_are_read_as_they_were_written() {
         let text = |name: &str| Field::new(name, DataType::Utf8, true);
-        let number = Field::new("number", DataType::Int64, true);
-        let schema = Arc::new(Schema::new(vec![text(RUN), number, text("kind")]));
+        let number = |name: &str| Field::new(name, DataType::Int64, true);
+        let fields = vec![text(RUN), number("number"), text("kind"), number("line")];
+        let schema = Arc::new(Schema::new(fields));
         let format = Arc::new(TableFormat::new(Arc::clone(&schema), Some(1), 1, &[]));
         let batch = |kind: &dyn Fn(i64) -> Option<&'static str>| {
             let kinds: StringArray = (0..1000).map(kind).collect();
+            let lines: Int64Array = (0..1000)
+                .map(|row| kind(row).map(|kind| if kind == "hit" { 7 } else { 8 }))
+                .collect();
             let columns: Vec<ArrayRef> = vec![
                 Arc::new(StringArray::new_repeated("the run", 1000)),
                 Arc::new(Int64Array::from_iter_values(0..1000)),
                 Arc::new(kinds),
+                Arc::new(lines),
             ];
             RecordBatch::try_new(Arc::clone(&schema), columns).expect("a batch")
         };

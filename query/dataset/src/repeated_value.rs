@@ -1,14 +1,14 @@
-//! Columns of a row group that have one text in all rows, as that of the run's name.
+//! Columns of a row group that have one value in all rows, as that of the run's name.
 //!
-//! The Parquet writer hashes the text of each row. Here a column of so many equal texts is encoded once, and its bytes are copied into
+//! The Parquet writer hashes the value of each row. Here a column of so many equal values is encoded once, and its bytes are copied into
 //! each row group that has it.
 
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, ArrayRef, AsArray as _, StringArray};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray as _, Int64Array, StringArray};
+use arrow::datatypes::{Field, Int64Type, Schema};
 use bytes::Bytes;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
@@ -21,47 +21,78 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 /// The longest text that is encoded in this way: all rows of a row group are in memory for it once.
 const LONGEST: usize = 256;
 
-/// The column chunks of one file that have one text.
+/// A value that all rows of a column have.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum RepeatedValue {
+    Text(String),
+    Number(i64),
+}
+
+impl RepeatedValue {
+    /// The value that all rows of a column have, if it is not long.
+    pub(crate) fn of(column: &dyn Array) -> Option<Self> {
+        let text = text_of_all(column).map(|text| Self::Text(text.to_owned()));
+        text.or_else(|| number_of_all(column).map(Self::Number))
+    }
+
+    /// Whether all rows of a column have the value.
+    pub(crate) fn is_that_of(&self, column: &dyn Array) -> bool {
+        match self {
+            Self::Text(text) => text_of_all(column) == Some(text),
+            Self::Number(number) => number_of_all(column) == Some(*number),
+        }
+    }
+
+    /// A column of so many rows.
+    pub(crate) fn column(&self, rows: usize) -> ArrayRef {
+        match self {
+            Self::Text(text) => Arc::new(StringArray::new_repeated(text, rows)),
+            Self::Number(number) => Arc::new(Int64Array::from_value(*number, rows)),
+        }
+    }
+}
+
+/// The column chunks of one file that have one value.
 #[derive(Debug, Default)]
-pub(crate) struct RepeatedTexts(Mutex<HashMap<Key, Arc<RepeatedText>>>);
+pub(crate) struct RepeatedValues(Mutex<HashMap<Key, Arc<RepeatedChunk>>>);
 
-/// The name of the column, the text, and how many rows have it.
-type Key = (String, String, usize);
+/// The name of the column, the value, and how many rows have it.
+type Key = (String, RepeatedValue, usize);
 
-/// A column chunk of one text.
+/// A column chunk of one value.
 #[derive(Debug)]
-pub(crate) struct RepeatedText {
+pub(crate) struct RepeatedChunk {
     /// A file that has this column only.
     file: Bytes,
     close: ColumnCloseResult,
 }
 
-impl RepeatedTexts {
+impl RepeatedValues {
     /// The chunk of a column.
     pub(crate) fn chunk(
         &self,
         field: &Field,
-        text: &str,
+        value: RepeatedValue,
         rows: usize,
         properties: &WriterProperties,
-    ) -> Result<Arc<RepeatedText>, ParquetError> {
-        let key = (field.name().clone(), text.to_owned(), rows);
+    ) -> Result<Arc<RepeatedChunk>, ParquetError> {
+        let key = (field.name().clone(), value, rows);
         // Another thread mostly waits for the same column.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(chunk) = known.get(&key) {
             return Ok(Arc::clone(chunk));
         }
-        let chunk = Arc::new(RepeatedText::encode(field, text, rows, properties)?);
+        let column = key.1.column(rows);
+        let chunk = Arc::new(RepeatedChunk::encode(field, &column, properties)?);
         known.insert(key, Arc::clone(&chunk));
         Ok(chunk)
     }
 }
 
-impl RepeatedText {
+impl RepeatedChunk {
     fn encode(
         field: &Field,
-        text: &str,
-        rows: usize,
+        array: &ArrayRef,
         properties: &WriterProperties,
     ) -> Result<Self, ParquetError> {
         let schema = Arc::new(Schema::new(vec![field.clone()]));
@@ -72,10 +103,9 @@ impl RepeatedText {
         let mut file =
             SerializedFileWriter::new(Vec::new(), columns.root_schema_ptr(), properties)?;
         let writers = ArrowRowGroupWriterFactory::new(&file, schema).create_column_writers(0)?;
-        let array: ArrayRef = Arc::new(StringArray::new_repeated(text, rows));
         let mut group = file.next_row_group()?;
         for mut writer in writers {
-            for leaf in compute_leaves(field, &array)? {
+            for leaf in compute_leaves(field, array)? {
                 writer.write(&leaf)?;
             }
             writer.close()?.append_to_row_group(&mut group)?;
@@ -90,7 +120,7 @@ impl RepeatedText {
         let column = column.columns().first().ok_or_else(missing)?.clone();
         let close = ColumnCloseResult {
             bytes_written: column.compressed_size().cast_unsigned(),
-            rows_written: rows as u64,
+            rows_written: array.len() as u64,
             metadata: column,
             bloom_filter: None,
             column_index: (metadata.column_index())
@@ -110,14 +140,19 @@ impl RepeatedText {
     }
 }
 
+/// The number that all rows of a column have.
+fn number_of_all(column: &dyn Array) -> Option<i64> {
+    let numbers = column.as_primitive_opt::<Int64Type>()?;
+    let first = numbers.values().first()?;
+    let is_one = numbers.null_count() == 0 && numbers.values().iter().all(|number| number == first);
+    is_one.then_some(*first)
+}
+
 /// The text that all rows of a column have, if it is not long.
-pub(crate) fn text_of_all(column: &dyn Array) -> Option<&str> {
-    if *column.data_type() != DataType::Utf8 || column.null_count() > 0 {
-        return None;
-    }
-    let texts = column.as_string::<i32>();
+fn text_of_all(column: &dyn Array) -> Option<&str> {
+    let texts = column.as_string_opt::<i32>()?;
     let first = texts.iter().next()??;
-    if first.len() > LONGEST {
+    if texts.null_count() > 0 || first.len() > LONGEST {
         return None;
     }
     let has_length = |ends: &[i32]| match ends {
@@ -138,10 +173,10 @@ pub(crate) fn text_of_all(column: &dyn Array) -> Option<&str> {
 mod tests {
     use arrow::array::{Int64Array, StringArray};
 
-    use super::{LONGEST, text_of_all};
+    use super::{LONGEST, RepeatedValue, text_of_all};
 
     #[test]
-    fn one_text_is_found_in_any_part_of_a_column() {
+    fn one_value_is_found_in_any_part_of_a_column() {
         let texts = |texts: &[Option<&str>]| StringArray::from(texts.to_vec());
         for (all, text) in [
             (texts(&[]), None),
@@ -167,6 +202,17 @@ mod tests {
         let some = texts(&[Some("x"), Some("ab"), Some("ab"), Some("y")]);
         assert_eq!(text_of_all(&some.slice(1, 2)), Some("ab"));
         assert_eq!(text_of_all(&some.slice(0, 2)), None);
-        assert_eq!(text_of_all(&Int64Array::from(vec![1, 1])), None);
+        let number =
+            |numbers: &[Option<i64>]| RepeatedValue::of(&Int64Array::from(numbers.to_vec()));
+        let one = Some(RepeatedValue::Number(7));
+        assert_eq!(number(&[Some(7), Some(7), Some(7)]), one);
+        for several in [
+            &[][..],
+            &[None],
+            &[None, Some(7)],
+            &[Some(7), Some(7), Some(8)],
+        ] {
+            assert_eq!(number(several), None);
+        }
     }
 }
