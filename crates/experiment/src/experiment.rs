@@ -326,11 +326,12 @@ impl<S: FrameStore> Experiment<S> {
         self.install(target)
     }
 
-    /// Ends the run as [`stop`](Self::stop) does, and removes the tracepoints from the program. Its threads may still be in pads, which
-    /// stay until `stop` is called: to leave them, they only need to run.
+    /// Ends the run and removes the tracepoints from the program, as [`stop`](Self::stop) does. Threads may still be in pads: to leave
+    /// them, they only need to run. The pads stay until [`empty_pads`](Self::empty_pads) and [`remove_pads`](Self::remove_pads) are
+    /// called.
     ///
     /// # Errors
-    /// As [`install`](Self::install); what could not be removed is tried again by `stop`.
+    /// As [`install`](Self::install); what could not be removed is tried again by the next call.
     pub fn halt(
         &mut self,
         target: &mut dyn Target,
@@ -451,9 +452,8 @@ impl<S: FrameStore> Experiment<S> {
     /// have been deleted.
     pub fn install(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
         let changed = self.change_places(target);
-        if self.installed.is_empty() && !self.run.is_on() {
-            self.take_pads_out(target);
-        }
+        self.empty_pads(target);
+        self.remove_pads(target);
         changed
     }
 

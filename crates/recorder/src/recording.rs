@@ -302,10 +302,15 @@ impl<'o> Recording<'o> {
     fn stop_experiment(&mut self, ending: &Ending, now: u64) {
         let text = self.stop_text(ending);
         if self.experiment.is_running() || self.ever_placed {
+            let halted = self
+                .experiment
+                .halt(&mut self.process, StopReason::Command, text, now);
+            self.experiment.empty_pads(&mut self.process);
+            // With their memory goes what a later tracer can tell of frames that are in no file.
+            self.describe_end();
+            self.experiment.remove_pads(&mut self.process);
             // A program that has ended needs nothing taken out.
-            if let Err(errors) =
-                self.experiment
-                    .stop(&mut self.process, StopReason::Command, text, now)
+            if let Err(errors) = halted
                 && !matches!(ending, Ending::Program(_))
             {
                 self.not_installed(errors);
@@ -710,6 +715,31 @@ impl<'o> Recording<'o> {
             if let Some(note) = self.process.frames_file_note() {
                 self.experiment.store().name_file(note);
             }
+        }
+    }
+
+    /// Brings the growing file's description up to date with the end of the run: how it has ended, and the final counts.
+    fn describe_end(&mut self) {
+        let mut status = self.experiment.status();
+        // The file says itself how many frames it has: it may have older ones than are kept.
+        status.frames = None;
+        status.buffer_free = None;
+        let mut tracepoints = describe::tracepoints(&self.experiment, &self.past);
+        if let Some(rotation) = &self.rotation {
+            rotation.since(&mut tracepoints);
+        }
+        let description = describe::of_file(
+            &self.experiment,
+            tracepoints,
+            status,
+            &self.modules,
+            self.registers,
+            &self.settings,
+        );
+        // An error is that of `finish`, too, which reports it.
+        if let Ok(description) = description {
+            self.experiment.store().describe(&description);
+            fail_point!("record/end-described");
         }
     }
 

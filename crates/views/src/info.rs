@@ -292,6 +292,15 @@ impl From<Pause> for PauseInfo {
     }
 }
 
+impl StatusInfo {
+    /// How many frames are kept of how many that were made, in a file with so many; `None` where it does not say how many were made.
+    #[must_use]
+    pub fn kept_and_made(&self, found: u64) -> Option<(u64, u64)> {
+        // The file of a recording that was killed at its end does not say how many it has.
+        Some((self.frames.unwrap_or(found), self.created?))
+    }
+}
+
 impl From<&StatusFields> for StatusInfo {
     fn from(fields: &StatusFields) -> Self {
         Self {

@@ -9,6 +9,7 @@ mod round;
 mod union;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 use fastrand::Rng;
@@ -85,6 +86,55 @@ fn what_is_killed_during_a_system_call_for_tracewire_does_no_harm() {
         let folder = tempfile::tempdir().unwrap();
         let reached = round::run(&round, &built, folder.path());
         assert_eq!(reached, Ok(true), "{round:?}");
+    }
+}
+
+/// When the memory of the rings is gone, so are their counts of the frames that made room.
+#[test]
+fn a_run_that_has_left_the_program_has_its_counts_in_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = program::build(folder.path());
+    for point in ["pads/unshared", "leave/unattended", "record/detached"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut program = Counted::start(&built, folder.path(), 4, 0);
+        let options = ["--mechanism", "jump", "-t", "hit : thread, seq, check"];
+        let options = [&options[..], &["--circular", "--buffer-size", "64KiB"]].concat();
+        let set = [("TRACEWIRE_FAIL_POINT", format!("{point}:1"))];
+        let mut recorder = Recorder::start(folder.path(), &program, &options, &set);
+        assert!(recorder.wait_until_placed(1).unwrap());
+        program.begin();
+        program.wait_for(100_000, || false);
+        let before = program.counts();
+        recorder.interrupt();
+        let (status, _) = recorder.end().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "{point}");
+        assert_eq!(program.ended(), None, "{point}");
+        let said = rescue(folder.path(), program.id(), &[]).unwrap();
+        assert!(!said.contains("frame"), "{point}: {said}");
+
+        let growing = folder.path().join("out.tf.recording");
+        let mut union = Union::default();
+        let kept = union.add(&growing).unwrap();
+        let (missing, gap) = union.missing(&before, true);
+        assert!(missing > 1000, "{point}: {missing} frames made room");
+        assert!(
+            missing <= union.counted,
+            "{point}: {missing} frames are missing, the first {gap:?}; {} are counted",
+            union.counted
+        );
+        let info = std::process::Command::new(env!("CARGO_BIN_EXE_tracewire"))
+            .arg("info")
+            .arg(&growing)
+            .output()
+            .unwrap();
+        let info = String::from_utf8_lossy(&info.stdout).into_owned();
+        let made = kept + union.counted;
+        let frames = format!("{kept} kept of {made} made ({} discarded)", union.counted);
+        assert!(info.contains(&frames), "{point}: {frames}:\n{info}");
+        let (status, finally) = program.finish();
+        assert!(status.success(), "{point}: {status}");
+        let begun: u64 = finally.iter().map(|count| count.begun).sum();
+        assert!(made <= begun, "{point}: {made} of {begun}");
     }
 }
 

@@ -505,10 +505,12 @@ fn compare(
     if !placed {
         return Ok(());
     }
-    let lost = counted(said);
-    // The file of a killed circular run has the newest frames, and nobody says how many gave way to them.
-    let gave_way = scenario.circular && killed && !said.contains("frame");
-    let from_first = !scenario.early && !gave_way;
+    // Of a killed run, the program's memory has the counts until they are in the file.
+    let lost = match killed {
+        true => counted(said).max(union.counted),
+        false => counted(said),
+    };
+    let from_first = !scenario.early;
     let (missing, gap) = union.missing(by_then, from_first);
     let seldom = if scenario.mixed {
         union.missing_seldom(by_then, from_first)

@@ -58,6 +58,8 @@ impl Calls {
 pub struct Union {
     pub hits: Calls,
     pub seldom: Calls,
+    /// How many hits the files count that are in none of their frames. A file does not count them before the end of its run.
+    pub counted: u64,
 }
 
 impl Union {
@@ -78,6 +80,7 @@ impl Union {
         if let Some(finding) = finding {
             return Err(format!("{}: {finding}", path.display()));
         }
+        let before = self.hits.frames + self.seldom.frames;
         for (number, frame) in file.frames().enumerate() {
             if frame.is_step() == Some(true) {
                 continue;
@@ -99,6 +102,9 @@ impl Union {
                 return Err(format!("{}: twice", place()));
             }
         }
+        let usages = (file.description().tracepoints().iter()).filter_map(|one| one.usage);
+        let hits: u64 = usages.map(|usage| usage.hits).sum();
+        self.counted += hits.saturating_sub(self.hits.frames + self.seldom.frames - before);
         Ok(file.frame_count())
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct RunPads {
     past_losses: Losses,
     /// The frames that were given up there for newer ones.
     past_dropped: u64,
+    /// Whether the memory of the pads that were given up last is still in the program.
+    is_memory_left: bool,
 }
 
 impl RunPads {
@@ -270,19 +272,31 @@ impl<S: FrameStore> Experiment<S> {
         self.pads.set_up(target, &needs)
     }
 
-    /// Removes the pads from a program that still exists, and forgets their tasks.
-    pub(crate) fn take_pads_out(&mut self, target: &mut dyn Target) {
+    /// Moves threads out of the pads of a run that has ended, if no tracepoint is left in the program, and takes the last frames and
+    /// the final counts. The memory of the pads stays in the program until [`remove_pads`](Self::remove_pads): a later tracer finds there
+    /// what this one has not written into a file yet.
+    pub fn empty_pads(&mut self, target: &mut dyn Target) {
+        if self.run.is_on() || !self.installed.is_empty() {
+            return;
+        }
         self.pads.refusal = None;
         if self.pads.get().is_none() {
             return;
         }
-        let mut target = target.pads();
-        if let Some(target) = &mut target {
+        if let Some(target) = target.pads() {
             target.leave_pads();
         }
         fail_point!("pads/left");
         self.give_pads_up();
-        if let Some(target) = target {
+        self.pads.is_memory_left = true;
+    }
+
+    /// Removes from the program the memory of pads that [`empty_pads`](Self::empty_pads) has left.
+    pub fn remove_pads(&mut self, target: &mut dyn Target) {
+        if !std::mem::take(&mut self.pads.is_memory_left) {
+            return;
+        }
+        if let Some(target) = target.pads() {
             target.remove_pads();
         }
         fail_point!("pads/unshared");

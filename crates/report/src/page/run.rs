@@ -67,7 +67,8 @@ fn summary(run: &Run) -> Markup {
     }
     let made = run.parts.iter().filter_map(|part| {
         let status = part.info.status.as_ref()?;
-        status.created?.checked_sub(status.frames?)
+        let (frames, created) = status.kept_and_made(part.info.frames)?;
+        created.checked_sub(frames)
     });
     let lost: u64 = made.sum();
     if lost > 0 {
@@ -172,12 +173,13 @@ fn part_facts(part: &crate::run::Part) -> Vec<(&'static str, String)> {
     let machine = info.architecture.as_deref().unwrap_or("unknown machine");
     all.push(("Machine", format!("{machine}, {}-endian", info.byte_order)));
     if let Some(status) = &info.status {
-        all.extend(status_facts(status));
+        all.extend(status_facts(status, info.frames));
     }
     all
 }
 
-fn status_facts(status: &StatusInfo) -> Vec<(&'static str, String)> {
+/// What is said of the run of a file with so many frames.
+fn status_facts(status: &StatusInfo, found: u64) -> Vec<(&'static str, String)> {
     let mut all = vec![("Run", table::stop_words(status))];
     if let Some(start) = status.start_us.filter(|start| *start != 0) {
         let lasted = status.stop_us.and_then(|stop| stop.checked_sub(start));
@@ -191,7 +193,7 @@ fn status_facts(status: &StatusInfo) -> Vec<(&'static str, String)> {
             all.push(("Time", words.join(", ")));
         }
     }
-    if let (Some(frames), Some(created)) = (status.frames, status.created) {
+    if let Some((frames, created)) = status.kept_and_made(found) {
         all.push((
             "Frames",
             format!("{} kept of {} made", grouped(frames), grouped(created)),

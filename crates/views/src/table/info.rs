@@ -23,7 +23,7 @@ pub fn info(info: &Info, name: &str) -> String {
         count(info.frames, "frame"),
     );
     if let Some(status) = &info.status {
-        text.push_str(&status_text(status));
+        text.push_str(&status_text(status, info.frames));
     }
     if let Some(size) = info.register_block_size {
         let registers = info.registers.map_or_else(
@@ -84,7 +84,8 @@ fn label(name: &str) -> String {
     styled(FAINT, format_args!("{name:<10}"))
 }
 
-fn status_text(status: &StatusInfo) -> String {
+/// The lines about the run of a file with so many frames.
+fn status_text(status: &StatusInfo, found: u64) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{} {}", label("run"), stop_words(status));
     match (status.start_us, status.stop_us) {
@@ -98,7 +99,7 @@ fn status_text(status: &StatusInfo) -> String {
         }
         _ => {}
     }
-    if let (Some(frames), Some(created)) = (status.frames, status.created) {
+    if let Some((frames, created)) = status.kept_and_made(found) {
         let _ = write!(
             text,
             "{} {} kept of {created} made",
