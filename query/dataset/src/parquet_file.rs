@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::DatasetError;
-use crate::row_group::{EncodedRowGroup, RowGroup, TableFormat};
+use crate::row_group::{EncodedRowGroup, RowGroups, TableFormat};
 
 /// The version of the tables, in the metadata of each file. Version 2 has the name of the run in a column, and no longer in the path.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -39,10 +39,9 @@ pub(crate) const RUN: &str = "run";
 /// A file that is being written.
 pub(crate) struct TableFile {
     path: PathBuf,
-    format: Arc<TableFormat>,
     writer: SerializedFileWriter<File>,
-    /// The row group that rows are added to.
-    current: Option<RowGroup>,
+    /// Those of the rows that are added here.
+    groups: RowGroups,
     rows: u64,
 }
 
@@ -62,53 +61,45 @@ impl TableFile {
         let writer = format.writer(file).map_err(DatasetError::parquet(path))?;
         Ok(Self {
             path: path.to_owned(),
-            format,
             writer,
-            current: None,
+            groups: RowGroups::new(format),
             rows: 0,
         })
     }
 
     /// Writes rows, which have the name of their run.
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), DatasetError> {
-        let mut rest = (rows.num_rows() > 0).then(|| rows.clone());
-        while let Some(rows) = rest {
-            let current = match &mut self.current {
-                Some(current) => current,
-                current => {
-                    let begun = RowGroup::new(&self.format, &rows);
-                    current.insert(begun.map_err(DatasetError::parquet(&self.path))?)
-                }
-            };
-            rest = (current.write(&rows)).map_err(DatasetError::parquet(&self.path))?;
-            if current.is_full() {
-                self.close_current()?;
-            }
+        let full = self.groups.add(rows);
+        for group in full.map_err(DatasetError::parquet(&self.path))? {
+            self.put(group)?;
         }
         Ok(())
     }
 
     /// Writes a row group.
     pub(crate) fn append(&mut self, group: EncodedRowGroup) -> Result<(), DatasetError> {
-        self.close_current()?;
+        self.close_group()?;
+        self.put(group)
+    }
+
+    /// Writes the rows that are in no row group yet.
+    fn close_group(&mut self) -> Result<(), DatasetError> {
+        let last = self.groups.close();
+        match last.map_err(DatasetError::parquet(&self.path))? {
+            Some(group) => self.put(group),
+            None => Ok(()),
+        }
+    }
+
+    fn put(&mut self, group: EncodedRowGroup) -> Result<(), DatasetError> {
         self.rows += group.rows();
         let written = group.write_to(&mut self.writer);
         written.map_err(DatasetError::parquet(&self.path))
     }
 
-    fn close_current(&mut self) -> Result<(), DatasetError> {
-        let Some(current) = self.current.take() else {
-            return Ok(());
-        };
-        let group = current
-            .finish()
-            .map_err(DatasetError::parquet(&self.path))?;
-        self.append(group)
-    }
-
     /// Writes the rest, and waits until it is on the disk. How many rows the file has.
     pub(crate) fn finish(mut self) -> Result<u64, DatasetError> {
-        self.close_current()?;
+        self.close_group()?;
         let file = self.writer.into_inner();
         let file = file.map_err(DatasetError::parquet(&self.path))?;
         file.sync_all().map_err(DatasetError::file(&self.path))?;

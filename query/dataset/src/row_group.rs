@@ -126,7 +126,7 @@ impl TableFormat {
 }
 
 /// A row group that is being encoded.
-pub(crate) struct RowGroup {
+struct RowGroup {
     format: Arc<TableFormat>,
     properties: WriterProperties,
     columns: Vec<Column>,
@@ -142,10 +142,7 @@ struct Column {
 
 impl RowGroup {
     /// A row group that is to begin with the rows `first`.
-    pub(crate) fn new(
-        format: &Arc<TableFormat>,
-        first: &RecordBatch,
-    ) -> Result<Self, ParquetError> {
+    fn new(format: &Arc<TableFormat>, first: &RecordBatch) -> Result<Self, ParquetError> {
         let properties = format.encoding(first);
         // The library makes the writers for a file only.
         let file = format.writer_with(std::io::sink(), properties.clone())?;
@@ -169,10 +166,7 @@ impl RowGroup {
     }
 
     /// Adds rows as far as there is room, and gives the others.
-    pub(crate) fn write(
-        &mut self,
-        rows: &RecordBatch,
-    ) -> Result<Option<RecordBatch>, ParquetError> {
+    fn write(&mut self, rows: &RecordBatch) -> Result<Option<RecordBatch>, ParquetError> {
         debug_assert!(!self.is_full());
         let count = rows.num_rows().min(ROWS_A_GROUP - self.rows);
         let others = rows.num_rows() - count;
@@ -198,11 +192,11 @@ impl RowGroup {
         Ok(())
     }
 
-    pub(crate) const fn is_full(&self) -> bool {
+    const fn is_full(&self) -> bool {
         self.rows == ROWS_A_GROUP
     }
 
-    pub(crate) fn finish(self) -> Result<EncodedRowGroup, ParquetError> {
+    fn finish(self) -> Result<EncodedRowGroup, ParquetError> {
         let mut columns = Vec::with_capacity(self.columns.len());
         for (field, column) in self.format.schema.fields().iter().zip(self.columns) {
             match column.repeated {
@@ -233,6 +227,46 @@ impl Column {
             writer.write(&leaf)?;
         }
         Ok(())
+    }
+}
+
+/// The row groups of a table's rows. The last one is being encoded.
+pub(crate) struct RowGroups {
+    format: Arc<TableFormat>,
+    last: Option<RowGroup>,
+}
+
+impl RowGroups {
+    pub(crate) const fn new(format: Arc<TableFormat>) -> Self {
+        Self { format, last: None }
+    }
+
+    /// Whether a row group has rows and is not full.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Adds rows, which have the name of their run, and gives the row groups that are full.
+    pub(crate) fn add(&mut self, rows: &RecordBatch) -> Result<Vec<EncodedRowGroup>, ParquetError> {
+        let mut full = Vec::new();
+        let mut rest = (rows.num_rows() > 0).then(|| rows.clone());
+        while let Some(rows) = rest {
+            let mut group = match self.last.take() {
+                Some(group) => group,
+                None => RowGroup::new(&self.format, &rows)?,
+            };
+            rest = group.write(&rows)?;
+            match group.is_full() {
+                true => full.push(group.finish()?),
+                false => self.last = Some(group),
+            }
+        }
+        Ok(full)
+    }
+
+    /// Ends the last row group; none where there are no rows, or the last group is full.
+    pub(crate) fn close(&mut self) -> Result<Option<EncodedRowGroup>, ParquetError> {
+        self.last.take().map(RowGroup::finish).transpose()
     }
 }
 
@@ -322,11 +356,11 @@ impl TableEncoder {
     }
 
     /// Takes a stretch of the run's rows.
-    pub(crate) const fn begin(&self) -> EncodedRows<'_> {
+    pub(crate) fn begin(&self) -> EncodedRows<'_> {
         EncodedRows {
             encoder: self,
             waiting: Vec::new(),
-            group: None,
+            groups: RowGroups::new(Arc::clone(&self.format)),
             done: Vec::new(),
         }
     }
@@ -342,8 +376,8 @@ pub(crate) struct EncodedRows<'e> {
     encoder: &'e TableEncoder,
     /// Rows that are not many yet.
     waiting: Vec<RecordBatch>,
-    group: Option<RowGroup>,
-    done: Vec<Rows>,
+    groups: RowGroups,
+    done: Vec<EncodedRowGroup>,
 }
 
 impl EncodedRows<'_> {
@@ -353,48 +387,24 @@ impl EncodedRows<'_> {
         }
         self.waiting.push(rows);
         let waiting: usize = self.waiting.iter().map(RecordBatch::num_rows).sum();
-        if self.group.is_none() && waiting < ROWS_TO_ENCODE {
+        if !self.groups.is_open() && waiting < ROWS_TO_ENCODE {
             return Ok(());
         }
         for rows in std::mem::take(&mut self.waiting) {
-            let mut rest = Some(self.encoder.named(&rows)?);
-            while let Some(rows) = rest {
-                rest = self.encode(&rows)?;
-            }
+            let full = self.groups.add(&self.encoder.named(&rows)?);
+            self.done.extend(full.map_err(self.encoder.failed())?);
         }
-        Ok(())
-    }
-
-    /// Encodes rows as far as they are of one row group, and gives the others.
-    fn encode(&mut self, rows: &RecordBatch) -> Result<Option<RecordBatch>, DatasetError> {
-        let failed = || self.encoder.failed();
-        let mut group = match self.group.take() {
-            Some(group) => group,
-            None => RowGroup::new(&self.encoder.format, rows).map_err(failed())?,
-        };
-        let rest = group.write(rows).map_err(failed())?;
-        match group.is_full() {
-            true => self.close(group)?,
-            false => self.group = Some(group),
-        }
-        Ok(rest)
-    }
-
-    fn close(&mut self, group: RowGroup) -> Result<(), DatasetError> {
-        let group = group.finish().map_err(self.encoder.failed())?;
-        self.done.push(Rows::Group(group));
         Ok(())
     }
 
     /// All of them, in their order.
     pub(crate) fn finish(mut self) -> Result<Vec<Rows>, DatasetError> {
-        debug_assert!(self.group.is_none() || self.waiting.is_empty());
-        if let Some(group) = self.group.take() {
-            self.close(group)?;
-        }
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
-        self.done.extend(waiting.map(Rows::Batch));
-        Ok(self.done)
+        debug_assert!(!self.groups.is_open() || self.waiting.is_empty());
+        let last = self.groups.close().map_err(self.encoder.failed())?;
+        self.done.extend(last);
+        let encoded = self.done.into_iter().map(Rows::Group);
+        let waiting = self.waiting.into_iter().map(Rows::Batch);
+        Ok(encoded.chain(waiting).collect())
     }
 }
 

@@ -156,9 +156,10 @@ impl<'a> Run<'a> {
     ) -> Result<(), E> {
         let mut take_all = |made: Vec<(usize, T)>| {
             let mut made = made.into_iter();
-            made.try_for_each(|(at, made)| match self.tables().get(at) {
-                Some(table) => take(table, made),
-                None => Ok(()),
+            made.try_for_each(|(at, made)| {
+                let table = self.tables().get(at);
+                debug_assert!(table.is_some(), "rows of table {at}");
+                table.map_or(Ok(()), |table| take(table, made))
             })
         };
         if threads <= 1 {
