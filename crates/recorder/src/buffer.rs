@@ -213,6 +213,16 @@ impl Buffer {
         };
     }
 
+    /// The run is over: writes the frames that are in no block of a lean recording yet, and [describes](Self::describe) the file.
+    pub fn end(&mut self, description: &Description) {
+        if let Store::Lean(store) = &mut self.store
+            && let Err(error) = store.spool().flush()
+        {
+            self.failure = Some(error);
+        }
+        self.describe(description);
+    }
+
     /// Names the file that frames are written to as they come, now and whenever it becomes another one.
     pub fn name_file(&mut self, note: FramesFileNote) {
         if let Some(path) = self.growing_path() {
@@ -283,7 +293,9 @@ impl Buffer {
 
     /// Writes the file as it is to be.
     pub fn finish(self, description: &Description) -> Result<(), RecordError> {
-        let (growing, finished) = match self.store {
+        // The frames of a block that could not be written are lost.
+        let is_lean = matches!(self.store, Store::Lean(_));
+        let (growing, mut finished) = match self.store {
             Store::All(store) => {
                 let spool = store.into_spool();
                 let growing = spool.temporary_path().to_owned();
@@ -299,9 +311,13 @@ impl Buffer {
                 (growing, spool.finish(description))
             }
         };
+        let growing = finished.is_err().then_some(growing);
+        if let Some(error) = self.failure.filter(|_| is_lean) {
+            finished = finished.and(Err(error));
+        }
         finished.map_err(|source| RecordError::Finish {
             output: self.path,
-            growing: Some(growing),
+            growing,
             source,
         })
     }

@@ -738,7 +738,7 @@ impl<'o> Recording<'o> {
         );
         // An error is that of `finish`, too, which reports it.
         if let Ok(description) = description {
-            self.experiment.store().describe(&description);
+            self.experiment.store().end(&description);
             fail_point!("record/end-described");
         }
     }

@@ -272,7 +272,7 @@ fn told(said: &str, words: &str) -> u64 {
 }
 
 /// Attaches to a program, and is killed at a place.
-fn killed_at(built: &Built, place: &str) -> Child {
+fn killed_at(built: &Built, place: &str, options: &[&str]) -> Child {
     let mut program = Command::new(&built.program)
         .arg("2000000000")
         .stdout(Stdio::piped())
@@ -286,6 +286,7 @@ fn killed_at(built: &Built, place: &str) -> Child {
         // Large frames: few of them fill a ring.
         .args(["record", "-t", "work : number, page", "-o", "run.twr"])
         .args(["--mechanism", "jump", "-p", &program.id().to_string()])
+        .args(options)
         .stderr(Stdio::piped())
         .spawn()
         .expect("tracewire runs");
@@ -295,6 +296,21 @@ fn killed_at(built: &Built, place: &str) -> Child {
     let status = recorder.wait().expect("ended");
     assert_eq!(status.signal(), Some(libc::SIGKILL), "{place}: {said}");
     program
+}
+
+/// What `rescue` would count is gone with the memory of the rings.
+#[test]
+fn a_run_that_has_left_the_program_has_all_frames_in_its_file() {
+    let built = built();
+    for place in ["pads/unshared:1", "record/detached:1"] {
+        let mut program = killed_at(&built, place, &["--max-frames", "5001"]);
+        program.kill().expect("it runs");
+        program.wait().expect("ended");
+        let growing = "run.twr.recording";
+        let kept = numbers(&built.run(&["show", "--json", growing]).code(0).json());
+        assert_eq!(kept.len(), 5001, "{place}");
+        fs::remove_file(built.path(growing)).expect("it was there");
+    }
 }
 
 #[test]
@@ -307,7 +323,7 @@ fn a_kill_costs_the_frames_that_are_in_no_block_and_they_are_counted() {
         "frames/appended:700",
         "ring/given-out:300",
     ] {
-        let mut program = killed_at(&built, place);
+        let mut program = killed_at(&built, place, &[]);
         let mut rescue = tracewire();
         rescue.current_dir(built.folder.path()).args([
             "rescue",
