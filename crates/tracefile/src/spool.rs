@@ -44,6 +44,9 @@ const WINDOW: u64 = 4 << 20;
 /// How much room the description has to grow.
 const ROOM: u64 = 32 << 10;
 
+/// How much more for each tracepoint: the line with its hits is added at the end of the run.
+const USAGE: u64 = 64;
+
 /// Up to how many bytes of frames a finished file is copied, without the room, instead of left in place.
 const COPIED: u64 = 8 << 20;
 
@@ -217,7 +220,8 @@ impl Spool {
         let front = match lay_out(description, u64::MAX) {
             // Without a target description there is nothing to hide the room in.
             Some(front) if description.target_xml().is_some() => {
-                let size = (front.len() as u64 + ROOM).next_multiple_of(PAGE);
+                let room = ROOM + USAGE * description.tracepoints().len() as u64;
+                let size = (front.len() as u64 + room).next_multiple_of(PAGE);
                 lay_out(description, size)
             }
             front => front,

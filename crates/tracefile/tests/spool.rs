@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use support::{description, frame, stopped, tracepoint};
 use tracewire_arch::X86Registers;
-use tracewire_model::{Address, ByteOrder, FrameNumber};
+use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointUsage};
 use tracewire_test_support::Gdb;
 use tracewire_tracefile::{
     CircularSpool, Description, Ending, GrowingFile, Module, Spool, TraceFile, lean::LeanSpool,
@@ -151,6 +151,29 @@ fn a_description_written_halfway_is_still_one() {
         assert_eq!(file.frame_count(), 1);
         check_numbered(&file, 10);
     }
+}
+
+#[test]
+fn there_is_room_for_the_hits_of_all_tracepoints() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parts = grown(0, 5000).parts();
+    let mut described = |usage| {
+        for one in &mut parts.tracepoints {
+            one.usage = usage;
+        }
+        Description::build(&parts).unwrap()
+    };
+    let path = folder.path().join("run.tf");
+    let mut spool = Spool::create(path, &described(None)).unwrap();
+    let most = TracepointUsage {
+        hits: u64::MAX,
+        bytes: u64::MAX,
+    };
+    let ended = described(Some(most));
+    assert!(spool.describe(&ended).unwrap());
+    let file = TraceFile::open(spool.temporary_path()).unwrap();
+    let told = file.description().tracepoints().iter();
+    assert_eq!(told.filter(|one| one.usage.is_some()).count(), 5000);
 }
 
 #[test]
