@@ -298,6 +298,13 @@ const fn ends_well(ending: Ending, count: usize) -> bool {
     }
 }
 
+/// How many frames ahead the memory of a file is asked for. Frames are often as long as the one before, and the length of each
+/// says where the next one is: without this, the walk waits for each header.
+const FRAMES_AHEAD: usize = 16;
+
+/// Memory after a longer frame is not asked for: that may be a page of the file that is read for nothing.
+const LONGEST_TO_ASK_AFTER: usize = 4096;
+
 fn walk(bytes: &[u8], start: usize, order: ByteOrder) -> WalkedFrames {
     let mut index = Vec::new();
     let mut at = start;
@@ -340,7 +347,11 @@ fn walk(bytes: &[u8], start: usize, order: ByteOrder) -> WalkedFrames {
             };
         }
         index.push(offset << 16 | u64::from(tracepoint));
-        at += whole as usize;
+        let whole = whole as usize;
+        if whole <= LONGEST_TO_ASK_AFTER {
+            std::hint::black_box(bytes.get(at + whole * FRAMES_AHEAD).copied());
+        }
+        at += whole;
     };
     WalkedFrames {
         order,
