@@ -42,6 +42,7 @@ const AHEAD: usize = 2;
 pub struct Run<'a> {
     file: &'a TraceFile,
     program: &'a Program,
+    source_hash: u64,
     /// The frames that have rows, sorted by their times.
     frames: Vec<FrameNumber>,
     layout: Layout,
@@ -54,23 +55,29 @@ impl<'a> Run<'a> {
         let viewer = Viewer::new(file, program);
         let mut places = Places::new(file);
         let mut frames: Vec<Timed> = Vec::new();
-        if file.spans().is_empty() && program.is_at_all_times() {
-            for part in timed_frames(file) {
-                frames.extend(part.frames);
-                for frame in part.places.iter().filter_map(|number| file.frame(*number)) {
+        let source_hash = std::thread::scope(|scope| {
+            let hash = scope.spawn(|| XxHash64::oneshot(0, file.as_bytes()));
+            if file.spans().is_empty() && program.is_at_all_times() {
+                for part in timed_frames(file) {
+                    frames.extend(part.frames);
+                    for frame in part.places.iter().filter_map(|number| file.frame(*number)) {
+                        places.add(&viewer, frame);
+                    }
+                }
+            } else {
+                for frame in file.frames().filter(|frame| viewer.is_listed(*frame)) {
+                    frames.push((time_ns(&frame.saved_state()), frame.number()));
                     places.add(&viewer, frame);
                 }
             }
-        } else {
-            for frame in file.frames().filter(|frame| viewer.is_listed(*frame)) {
-                frames.push((time_ns(&frame.saved_state()), frame.number()));
-                places.add(&viewer, frame);
-            }
-        }
+            hash.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
         frames.sort_by_key(|(time, number)| (time.unwrap_or(0), *number));
         Self {
             file,
             program,
+            source_hash,
             frames: frames.into_iter().map(|(_, number)| number).collect(),
             layout: places.layout(file),
         }
@@ -328,7 +335,7 @@ fn frames_a_piece(frames: usize, bytes: usize, threads: usize) -> usize {
 
 impl RunTables for Run<'_> {
     fn source_hash(&self) -> Result<u64, DatasetError> {
-        Ok(XxHash64::oneshot(0, self.file.as_bytes()))
+        Ok(self.source_hash)
     }
 
     fn source_path(&self) -> Option<&Path> {
