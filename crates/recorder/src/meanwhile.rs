@@ -1,10 +1,10 @@
 //! Work beside a program that runs, which may leave it no processor.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracewire_target_linux::{Event, Process};
+use tracewire_target_linux::{Event, Interrupter, Process};
 
 use crate::error::RecordError;
 use crate::out_of_memory::{Expendable, OutOfMemory};
@@ -39,11 +39,7 @@ pub fn run_meanwhile<R: Send + 'static>(
     let thread = Arc::new(AtomicI32::new(0));
     let own_thread = Arc::clone(&thread);
     let worker = Expendable::start(
-        move || {
-            // Set first: the interruption must not be taken for another one.
-            over.set();
-            interrupter.interrupt();
-        },
+        move || over.set_and_interrupt(&interrupter),
         move || {
             if processors() == 1 {
                 Priority::share();
@@ -72,7 +68,7 @@ pub fn run_meanwhile<R: Send + 'static>(
                 }
                 if starvation.is_now() {
                     starved.store(true, Ordering::Release);
-                    interrupter.interrupt();
+                    own.interrupt_unless_set(&interrupter);
                 }
                 before = now;
             }
@@ -87,16 +83,25 @@ pub fn run_meanwhile<R: Send + 'static>(
             Event::Exec => return Ok(None),
             _ => {}
         }
-        match stop.stopped() {
-            None => {}
-            Some(Stop::OutOfMemory) => return Err(OutOfMemory.into()),
-            Some(_) => return Err(RecordError::Stopped),
-        }
+        go_on(stop)?;
         if starves.swap(false, Ordering::AcqRel) {
             done.wait(PAUSE);
         }
     }
+    // One that came while the program was stopped would stop all of its threads again, soon after they go on. One of the end of the
+    // run is seen by its reason.
+    process.forget_interruption();
+    go_on(stop)?;
     Ok(Some(worker.result()?))
+}
+
+/// An error when the run is to end.
+fn go_on(stop: &StopHandle) -> Result<(), RecordError> {
+    match stop.stopped() {
+        None => Ok(()),
+        Some(Stop::OutOfMemory) => Err(OutOfMemory.into()),
+        Some(_) => Err(RecordError::Stopped),
+    }
 }
 
 /// When work beside programs last waited for a processor. The programs of a run have it together: a thread of one of them may
@@ -115,7 +120,8 @@ impl Starvation {
     }
 }
 
-/// Whether the work is done.
+/// Whether the work is done. The program is interrupted for it while this is locked, so that who has seen that it is done has seen all
+/// interruptions.
 #[derive(Debug, Default)]
 struct Done {
     is_set: Mutex<bool>,
@@ -123,21 +129,40 @@ struct Done {
 }
 
 impl Done {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn set(&self) {
-        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.lock() = true;
         self.changed.notify_all();
     }
 
+    /// Sets it and ends the program's run, where nobody has set it before.
+    fn set_and_interrupt(&self, interrupter: &Interrupter) {
+        let mut is_set = self.lock();
+        if !std::mem::replace(&mut *is_set, true) {
+            self.changed.notify_all();
+            interrupter.interrupt();
+        }
+    }
+
+    fn interrupt_unless_set(&self, interrupter: &Interrupter) {
+        let is_set = self.lock();
+        if !*is_set {
+            interrupter.interrupt();
+        }
+    }
+
     fn is_set(&self) -> bool {
-        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.lock()
     }
 
     /// Waits until it is, for so long at most.
     fn wait(&self, time: Duration) -> bool {
-        let guard = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .changed
-            .wait_timeout_while(guard, time, |is_set| !*is_set);
+            .wait_timeout_while(self.lock(), time, |is_set| !*is_set);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }

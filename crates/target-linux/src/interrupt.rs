@@ -77,17 +77,17 @@ impl Interrupter {
         }
         // SAFETY: gettid cannot fail and touches nothing.
         let own = unsafe { libc::gettid() };
-        let mut unseen: Vec<&Self> = all.iter().collect();
         loop {
-            unseen.retain(|one| {
+            // Nothing is allocated: a thread that gets no memory says so by an interruption.
+            let mut waits = false;
+            for one in all {
                 let runner = one.0.runner.load(Ordering::Acquire);
-                let waits = runner != 0 && runner != own && one.0.wanted.load(Ordering::Acquire);
-                if waits {
+                if runner != 0 && runner != own && one.0.wanted.load(Ordering::Acquire) {
                     send(runner);
+                    waits = true;
                 }
-                waits
-            });
-            if unseen.is_empty() {
+            }
+            if !waits {
                 return;
             }
             std::thread::sleep(RETRY);

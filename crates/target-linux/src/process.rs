@@ -209,6 +209,11 @@ impl Process {
         Interrupter(Arc::clone(&self.request))
     }
 
+    /// Forgets a request of an [`Interrupter`] that came too late for the last run.
+    pub fn forget_interruption(&self) {
+        self.request.take();
+    }
+
     /// Traces the processes that it makes from now on, and those that they make. Children with a copy of its memory are
     /// traced from their first instruction on ([`Event::Children`](crate::Event::Children)), and those that share its
     /// memory once they have called exec. None of them contains breakpoints, and a request to interrupt one interrupts
