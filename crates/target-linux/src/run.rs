@@ -34,12 +34,18 @@ impl Process {
         handler.look_around()
     }
 
-    /// Resumes every thread that is stopped and not held. One with a pending report makes it first.
+    /// Follows the loading of libraries, and [resumes](Self::resume_idle) the threads.
     pub(crate) fn start_idle(&mut self) -> Result<(), Error> {
         self.patcher().take_memory_back()?;
         if !self.tracee.is_cleared_out {
             self.patcher().place_loader_hook();
         }
+        self.resume_idle()
+    }
+
+    /// Resumes every thread that is stopped and not held. One with a pending report makes it first.
+    pub(crate) fn resume_idle(&mut self) -> Result<(), Error> {
+        self.patcher().take_memory_back()?;
         let idle: Vec<Tid> = self.tracee.threads.ids();
         for id in idle {
             if self.tracee.threads.has_something_to_tell(id) {

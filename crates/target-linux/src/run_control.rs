@@ -227,7 +227,8 @@ impl Process {
     /// When the kernel refuses to go on tracing.
     pub fn go_on(&mut self) -> Result<(), Error> {
         match std::mem::take(&mut self.stands) {
-            true => self.start_idle(),
+            // What is put in is put in where it is asked for: processes that are stopped together go on together.
+            true => self.resume_idle(),
             false => Ok(()),
         }
     }

@@ -291,6 +291,19 @@ fn a_program_that_waits_does_not_notice() {
     assert_eq!((results["short"], results["failed"]), (0, 0), "{results:?}");
 }
 
+#[test]
+fn a_forgotten_interruption_ends_no_run() {
+    let program = Program::build(BLOCKED, &["-O1"]);
+    let mut child = program.start();
+    assert_eq!(line(&mut child), "ready");
+    let mut process = attach(&child);
+    process.interrupter().interrupt();
+    process.forget_interruption();
+    child.stdin.take().unwrap().write_all(b"x").unwrap();
+    let event = process.run(&mut Counter::default()).unwrap();
+    assert_eq!(event, Event::Exited(0));
+}
+
 /// SIGCONT follows each SIGSTOP at once, and the next pair of them when the program has gone on. Whatever the tracer does with a thread
 /// that is about to stop, the program goes on.
 #[test]
