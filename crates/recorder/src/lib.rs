@@ -51,6 +51,7 @@ pub use error::{LeanRefused, RecordError};
 pub use limits::{BudgetRefused, RateError};
 pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use policy::{Denied, Policy, PolicyError};
+pub use priority::Priority;
 pub use processes::{Observers, RecordedPart, RunReport, Told};
 pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};

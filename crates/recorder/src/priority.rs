@@ -10,8 +10,27 @@ use std::num::NonZero;
 /// it is a real-time priority, for work that is short. What reads symbols gives it [up](Self::share_thread) when it takes long.
 #[derive(Debug)]
 pub struct Priority {
+    before: UsualPriority,
+}
+
+/// The priority of the tracer's threads while the program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UsualPriority {
     niceness: libc::c_int,
     policy: libc::c_int,
+}
+
+impl UsualPriority {
+    /// That of the calling thread, where it is not raised.
+    pub fn of_thread() -> Self {
+        // SAFETY: both take plain numbers; 0 is the calling thread.
+        unsafe {
+            Self {
+                niceness: libc::getpriority(libc::PRIO_PROCESS, 0),
+                policy: libc::sched_getscheduler(0),
+            }
+        }
+    }
 }
 
 /// How many processors the tracer may use.
@@ -25,9 +44,14 @@ const NICENESS: libc::c_int = -20;
 impl Priority {
     /// Raises it.
     pub fn raise() -> Self {
-        let before = Self::current();
+        Self::raise_over(UsualPriority::of_thread())
+    }
+
+    /// As [`raise`](Self::raise), for a thread that a raised one has made: afterwards it has the `usual` priority and not the one that it
+    /// was made with.
+    pub fn raise_over(usual: UsualPriority) -> Self {
         raise_thread(0);
-        before
+        Self { before: usual }
     }
 
     /// Raises it for another thread of the tracer, for as long as that thread lives: one that waits for its turn cannot do it itself.
@@ -50,37 +74,44 @@ impl Priority {
         }
     }
 
+    /// Whether another thread of the tracer comes before all threads that are not the tracer's.
+    pub fn is_real_time(thread: libc::pid_t) -> bool {
+        // SAFETY: it takes a plain number.
+        let policy = unsafe { libc::sched_getscheduler(thread) };
+        policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_RR
+    }
+
     /// Raises it for as long as a recording keeps a budget, whose looks are short and must not be late. Nothing where another
     /// recording of the thread has raised it.
     pub fn raise_for_budget() -> Option<Self> {
-        let before = Self::current();
-        (before.niceness > NICENESS).then(Self::raise_niceness)
+        (UsualPriority::of_thread().niceness > NICENESS).then(Self::raise_niceness)
+    }
+
+    /// Raises it among equals for the calling thread alone. The threads and programs that it makes meanwhile have the usual one.
+    pub fn raise_alone() -> Self {
+        let before = UsualPriority::of_thread();
+        if before.policy == libc::SCHED_OTHER
+            && set_policy(0, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
+        {
+            set_niceness(0, NICENESS);
+        }
+        Self { before }
     }
 
     /// Raises it among equals, for work that may be long.
     pub fn raise_niceness() -> Self {
-        let before = Self::current();
+        let before = UsualPriority::of_thread();
         set_niceness(0, NICENESS);
-        before
-    }
-
-    fn current() -> Self {
-        // SAFETY: both take plain numbers; 0 is the calling thread.
-        unsafe {
-            Self {
-                niceness: libc::getpriority(libc::PRIO_PROCESS, 0),
-                policy: libc::sched_getscheduler(0),
-            }
-        }
+        Self { before }
     }
 }
 
 impl Drop for Priority {
     fn drop(&mut self) {
-        if self.policy == libc::SCHED_OTHER {
+        if self.before.policy == libc::SCHED_OTHER {
             set_policy(0, libc::SCHED_OTHER, 0);
         }
-        set_niceness(0, self.niceness);
+        set_niceness(0, self.before.niceness);
     }
 }
 
@@ -110,18 +141,41 @@ fn set_niceness(thread: libc::pid_t, niceness: libc::c_int) {
 mod tests {
     use super::*;
 
-    fn niceness() -> libc::c_int {
-        // SAFETY: as above.
-        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+    #[test]
+    fn it_is_as_before_afterwards() {
+        let before = UsualPriority::of_thread();
+        for raise in [
+            Priority::raise,
+            Priority::raise_alone,
+            Priority::raise_niceness,
+        ] {
+            let raised = raise();
+            let meanwhile = UsualPriority::of_thread();
+            assert!(meanwhile.niceness <= before.niceness);
+            drop(raised);
+            // The flag that is not inherited can only be taken back by who may raise a priority.
+            let after = UsualPriority::of_thread();
+            let policy = after.policy & !libc::SCHED_RESET_ON_FORK;
+            assert_eq!((after.niceness, policy), (before.niceness, before.policy));
+        }
     }
 
     #[test]
-    fn it_is_as_before_afterwards() {
-        let policy = || Priority::current().policy;
-        let before = (niceness(), policy());
-        let raised = Priority::raise();
-        assert!(niceness() <= before.0);
-        drop(raised);
-        assert_eq!((niceness(), policy()), before);
+    fn a_thread_that_a_raised_one_has_made_ends_with_the_usual_one() {
+        let usual = UsualPriority::of_thread();
+        let _raised = Priority::raise_niceness();
+        let thread = std::thread::spawn(move || {
+            drop(Priority::raise_over(usual));
+            UsualPriority::of_thread()
+        });
+        assert_eq!(thread.join().expect("no panic"), usual);
+    }
+
+    #[test]
+    fn a_thread_of_one_that_is_raised_alone_has_the_usual_one() {
+        let usual = UsualPriority::of_thread();
+        let _raised = Priority::raise_alone();
+        let of_thread = std::thread::spawn(UsualPriority::of_thread);
+        assert_eq!(of_thread.join().expect("no panic"), usual);
     }
 }

@@ -18,7 +18,7 @@ use crate::error::RecordError;
 use crate::leave::leave_together;
 use crate::observer::Observer;
 use crate::out_of_memory::{self, OutOfMemory};
-use crate::priority::Priority;
+use crate::priority::{Priority, UsualPriority};
 use crate::recorder::{Origin, ProcessStart, RecordOptions, leave};
 use crate::recording::Recording;
 use crate::report::{Ending, Report};
@@ -104,6 +104,8 @@ struct Shared<'r> {
     first_begun: OnceLock<Instant>,
     /// The processes are stopped together.
     together: Arc<Together>,
+    /// The priority of threads that do not come or leave.
+    usual: UsualPriority,
 }
 
 /// A thread that records a process. Its error is one of starting a program.
@@ -139,7 +141,10 @@ pub fn record(
         }),
         first_begun: OnceLock::new(),
         together: Arc::default(),
+        usual: UsualPriority::of_thread(),
     };
+    // The calling thread has the report to make when the programs' threads still leave it no processor.
+    let hastened = shared.stop.hasten_at_end();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         let begun = shared.begin_threads(scope, starts, &mut threads);
@@ -153,6 +158,8 @@ pub fn record(
         }
         begun
     })?;
+    drop(hastened);
+    Priority::share();
     let mut report = shared
         .report
         .into_inner()
@@ -195,6 +202,8 @@ impl<'r> Shared<'r> {
         {
             return Ok(());
         }
+        let is_attached = |start: &ProcessStart| start.attached().is_some();
+        let priority = (starts.as_slice().iter().all(is_attached)).then(Priority::raise_niceness);
         // All are waited for before the first one comes.
         let places: Vec<Arc<Place>> = (starts.as_slice().iter())
             .map(|start| self.together.join(start.way()))
@@ -202,6 +211,7 @@ impl<'r> Shared<'r> {
         for (start, place) in starts.zip(places) {
             threads.push(self.begin_thread(scope, start, place)?);
         }
+        drop(priority);
         let Some(selection) = self.options.later.clone() else {
             return Ok(());
         };
@@ -283,7 +293,7 @@ impl<'r> Shared<'r> {
 
     /// Records a process and, if that is wanted, those that it makes. An error is one of starting a program.
     fn record(&'r self, start: &ProcessStart, place: &Arc<Place>) -> Result<(), RecordError> {
-        let priority = start.priority(Priority::raise);
+        let priority = start.priority(|| Priority::raise_over(self.usual));
         let approached = start.approach();
         place.wait(Gate::Come);
         let allowed = start

@@ -563,7 +563,7 @@ impl ProcessStart {
     }
 
     /// The tracer's priority until the recording has begun. A program that is started would inherit it.
-    pub fn priority(&self, raise: fn() -> Priority) -> Option<Priority> {
+    pub fn priority(&self, raise: impl FnOnce() -> Priority) -> Option<Priority> {
         matches!(self, Self::Attach(_) | Self::Found(_)).then(raise)
     }
 

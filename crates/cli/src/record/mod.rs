@@ -16,7 +16,7 @@ use tracewire_arch::Architecture;
 use tracewire_model::{ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
 use tracewire_recorder::{
-    BufferSize, Ending, RecordError, Recorder, Report, Stop, StopHandle, out_of_memory,
+    BufferSize, Ending, Priority, RecordError, Recorder, Report, Stop, StopHandle, out_of_memory,
 };
 use tracewire_script::{Script, ScriptError};
 use tracewire_tracefile::IndexCache;
@@ -44,13 +44,16 @@ const EXCESSIVE: &str = "a narrower pattern is faster; --yes sets tracepoints at
 
 /// `record`.
 pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
+    // Busy programs leave this one no processor either.
+    let is_attached = arguments.program.is_empty() && arguments.upstream.is_none();
+    let priority = is_attached.then(Priority::raise_alone);
     let mut script = read_script(&arguments.scripts, &arguments.tracepoints)?;
     let trigger = read_trigger(&mut script, &arguments.until)?;
     if let Some(place) = arguments.function_place {
         script.settings.function_place = place.into();
     }
     if let Some(processes) = several_of(&arguments)? {
-        return processes::record(&arguments, script, trigger, processes);
+        return processes::record(&arguments, script, trigger, processes, priority);
     }
     let spawned = arguments.pid.is_empty() && arguments.upstream.is_none();
     let mut recorder = match &arguments.upstream {
@@ -67,6 +70,7 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     };
     configure(&mut recorder, &arguments, script, trigger)?;
     let live = live_of(&arguments, recorder.stop_handle())?;
+    drop(priority);
     let request = Request {
         recorder,
         output: arguments.output,

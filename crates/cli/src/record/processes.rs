@@ -8,8 +8,8 @@ use anyhow::Context;
 use tempfile::TempDir;
 use tracewire_model::{ThreadId, TracepointNumber};
 use tracewire_recorder::{
-    CanaryEvent, FinishedFile, LeanRefused, Observer, Observers, RecordError, RecordEvent,
-    RecordedPart, Recorder, RunReport, out_of_memory,
+    CanaryEvent, FinishedFile, LeanRefused, Observer, Observers, Priority, RecordError,
+    RecordEvent, RecordedPart, Recorder, RunReport, out_of_memory,
 };
 use tracewire_script::Script;
 use tracewire_tracefile::{RunWriter, private};
@@ -81,12 +81,13 @@ impl Folder {
     }
 }
 
-/// `record` of several processes.
+/// `record` of several processes. The calling thread has the priority until the run begins.
 pub fn record(
     arguments: &RecordArguments,
     script: Script,
     trigger: BTreeSet<TracepointNumber>,
     processes: Vec<ThreadId>,
+    priority: Option<Priority>,
 ) -> anyhow::Result<Answer> {
     let mut recorder = match arguments.program.as_slice() {
         [] => Recorder::selected(),
@@ -114,6 +115,7 @@ pub fn record(
     if expected == 0 {
         say("no such process runs now; those that start are recorded (^C ends the run)");
     }
+    drop(priority);
     let recorded = recorder.record_processes(processes, writer, &teller);
     drop(teller);
     let shown_live = live.end();

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracewire_recorder::{Stop, StopHandle, out_of_memory};
+use tracewire_recorder::{Priority, Stop, StopHandle, out_of_memory};
 
 /// Blocked signals; made before any thread is.
 #[derive(Debug)]
@@ -79,7 +79,11 @@ impl Watch {
         let own = watch.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || own.watch(&signals))?;
+            .spawn(move || {
+                // It nearly always waits. Beside busy threads a signal would be noticed late.
+                let _priority = Priority::raise_niceness();
+                own.watch(&signals);
+            })?;
         Ok(watch)
     }
 
