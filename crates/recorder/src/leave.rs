@@ -16,8 +16,9 @@ use crate::recorder::{Origin, leave};
 use crate::report::Ending;
 use crate::together::{Gate, Halting as _, Place, Work};
 
-/// How long threads are run out of pads while the others are stopped.
-const RUN_OUT: Duration = Duration::from_millis(6);
+/// How long threads are run out of pads while the others are stopped. They nearly always need a tenth of it. Threads of a process that has
+/// another turn stop when they get a processor, and those of the others run then.
+const RUN_OUT: Duration = Duration::from_millis(12);
 /// How often it is looked whether threads have left pads.
 const TURN: Duration = Duration::from_millis(5);
 /// How long they may take. What is in a pad for longer sleeps there, and is dealt with one by one.

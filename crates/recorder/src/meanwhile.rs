@@ -63,7 +63,8 @@ pub fn run_meanwhile<R: Send + 'static>(
                     Priority::share_thread(thread);
                 }
                 let now = waited_for_processor(thread);
-                if now.saturating_sub(before) > TURN / 2 {
+                // One with a real-time priority waits for others of the tracer only.
+                if now.saturating_sub(before) > TURN / 2 && !Priority::is_real_time(thread) {
                     starvation.note();
                 }
                 if starvation.is_now() {

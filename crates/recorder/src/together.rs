@@ -19,8 +19,8 @@ use crate::priority::processors;
 const STOPPED: Duration = Duration::from_millis(15);
 /// How long it waits while they run.
 const RUNNING: Duration = Duration::from_secs(1);
-/// How long turns begin in a window.
-const TURNS: Duration = Duration::from_millis(15);
+/// How long after the first process has come to a window turns begin there, besides the first turn.
+const TURNS: Duration = Duration::from_millis(22);
 /// How long a window lasts at most.
 const WINDOW: Duration = Duration::from_millis(30);
 /// How long threads run between windows.
@@ -114,6 +114,8 @@ struct Windows {
     expected: usize,
     /// The number of the window that is open, or next.
     number: u64,
+    /// When the first one came to it.
+    first: Option<Instant>,
     opened: Option<Instant>,
     /// How many have come to this window.
     come: usize,
@@ -121,6 +123,8 @@ struct Windows {
     wanting: usize,
     /// How many have it.
     working: usize,
+    /// Whether anyone has had it.
+    had_turn: bool,
     /// Nobody wanted a turn any more when the last window closed.
     was_last: bool,
 }
@@ -129,8 +133,15 @@ impl Windows {
     fn close(&mut self) {
         self.was_last = self.wanting == 0;
         self.number += 1;
-        self.opened = None;
+        (self.first, self.opened) = (None, None);
         (self.come, self.wanting, self.working) = (0, 0, 0);
+        self.had_turn = false;
+    }
+
+    /// For how long turns still begin. The first process has been stopped for longer than the window is open.
+    fn turns_left(&self) -> Duration {
+        let stopped = self.first.map_or(Duration::ZERO, |first| first.elapsed());
+        TURNS.saturating_sub(stopped)
     }
 }
 
@@ -256,6 +267,7 @@ impl Together {
     fn come(&self, work: Work, wants: bool) -> Next {
         let mut state = self.lock();
         let windows = state.works.entry(work).or_default();
+        windows.first.get_or_insert_with(Instant::now);
         windows.come += 1;
         windows.wanting += usize::from(wants);
         let number = windows.number;
@@ -289,11 +301,12 @@ impl Together {
             let limit = match windows.opened {
                 None => STOPPED.saturating_sub(come.elapsed()),
                 Some(opened) => {
-                    let open = opened.elapsed();
-                    let has_turns = open < TURNS;
+                    let (open, turns_left) = (opened.elapsed(), windows.turns_left());
+                    let has_turns = !turns_left.is_zero() || !windows.had_turn;
                     if wants && has_turns && windows.working < at_once() {
                         windows.wanting -= 1;
                         windows.working += 1;
+                        windows.had_turn = true;
                         return Next::Turn(number);
                     }
                     let is_done = windows.working == 0 && (windows.wanting == 0 || !has_turns);
@@ -302,9 +315,9 @@ impl Together {
                         self.changed.notify_all();
                         continue;
                     }
-                    match has_turns {
-                        true => TURNS - open,
-                        false => WINDOW - open,
+                    match turns_left.is_zero() {
+                        true => WINDOW - open,
+                        false => turns_left,
                     }
                 }
             };
