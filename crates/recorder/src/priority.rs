@@ -2,6 +2,8 @@
 
 use std::num::NonZero;
 
+use tracewire_experiment::Budget;
+
 /// While it lives, the calling thread, and those that it makes, come before the program's threads where this user may have that
 /// (root, and where `RLIMIT_RTPRIO` or `RLIMIT_NICE` allows it): beside 100 busy threads, work of 0.1 s takes 5 s otherwise. While the
 /// program runs, it is the program that is to have the processors.
@@ -81,12 +83,6 @@ impl Priority {
         policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_RR
     }
 
-    /// Raises it for as long as a recording keeps a budget, whose looks are short and must not be late. Nothing where another
-    /// recording of the thread has raised it.
-    pub fn raise_for_budget() -> Option<Self> {
-        (UsualPriority::of_thread().niceness > NICENESS).then(Self::raise_niceness)
-    }
-
     /// Raises it among equals for the calling thread alone. The threads and programs that it makes meanwhile have the usual one.
     pub fn raise_alone() -> Self {
         let before = UsualPriority::of_thread();
@@ -96,6 +92,11 @@ impl Priority {
             set_niceness(0, NICENESS);
         }
         Self { before }
+    }
+
+    /// Raises it for as long as a recording keeps a budget, whose looks are short and must not be late.
+    pub fn raise_for_budget(budget: Option<Budget>) -> Option<Self> {
+        budget.map(|_| Self::raise_niceness())
     }
 
     /// Raises it among equals, for work that may be long.

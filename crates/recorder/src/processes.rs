@@ -408,6 +408,7 @@ impl<'r> Shared<'r> {
     /// Runs a process, and those that it makes, until all are recorded.
     fn run(&'r self, first: Member<'r>, place: &Arc<Place>) {
         let mut members = vec![first];
+        let _in_time = Priority::raise_for_budget(self.options.budget.budget);
         while !members.is_empty() {
             if let Some(stop) = self.stop.stopped() {
                 let ending = || match &stop {

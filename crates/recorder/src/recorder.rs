@@ -471,6 +471,7 @@ impl Recorder {
         };
         // Nothing else is stopped meanwhile.
         let priority = start.priority(Priority::raise_niceness);
+        let budget = self.options.budget.budget;
         if let Some(process) = start.attached() {
             self.options.oversight.check_process(process)?;
         }
@@ -479,6 +480,7 @@ impl Recorder {
         let recording =
             Recording::begin(process, origin, self.options, self.stop, Box::new(observer))?;
         drop(priority);
+        let _in_time = Priority::raise_for_budget(budget);
         recording.run()
     }
 }

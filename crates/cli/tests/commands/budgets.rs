@@ -1,10 +1,15 @@
 //! `--budget`: the kept and skipped hits are those of the program's own count, while its tracepoint is inserted.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::limits::counts;
 use crate::rescue::of_a_killed_recording;
-use crate::support::{Built, Ran};
+use crate::support::{Built, Ran, tracewire};
+use crate::working::{self, Working};
 
 const MECHANISMS: [&str; 2] = ["jump", "trap"];
 
@@ -103,6 +108,61 @@ fn told(info: &Value) -> (u64, u64, Vec<(u64, u64)>) {
         .map(|pause| (time(pause, "from_us"), time(pause, "to_us")))
         .collect();
     (number("hits"), number("skipped"), pauses)
+}
+
+/// The looks that keep a budget are not late beside busy threads, also where the program was there before. Only root may raise a priority
+/// without further ado.
+#[test]
+fn who_keeps_a_budget_comes_before_busy_threads() {
+    assert!(nix::unistd::geteuid().is_root(), "the tests are root's");
+    let built = working::build(2, 2000);
+    let program = Working::start(&built);
+    for (budget, niceness) in [(&["--budget", "1%"][..], -20), (&[], 0)] {
+        let mut recorder = tracewire();
+        let mut recorder = recorder
+            .current_dir(built.folder.path())
+            .args(["record", "-o", "out.tf", "-t", "mix"])
+            .args(["-p", &program.id().to_string()])
+            .args(budget)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tracewire runs");
+        let mut says = BufReader::new(recorder.stderr.take().expect("stderr"));
+        let mut line = String::new();
+        while !line.contains("tracepoint 1 by") {
+            line.clear();
+            assert_ne!(says.read_line(&mut line).expect("text"), 0, "it has ended");
+        }
+        let id = recorder.id();
+        let stat = || std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
+        let is_so = || of_stat(&stat(), NICENESS) == niceness;
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < LONGEST, "{}", stat());
+            assert!(recorder.try_wait().expect("waited").is_none(), "{niceness}");
+            std::thread::yield_now();
+        }
+        let ended = Command::new("kill")
+            .args(["-INT", &id.to_string()])
+            .status();
+        assert!(ended.expect("kill runs").success());
+        std::io::copy(&mut says, &mut std::io::sink()).expect("text");
+        let status = recorder.wait().expect("ended");
+        assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+    }
+    program.finish().expect("alive");
+}
+
+/// How long it may take until the priority is the right one: far more than it does.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Where the niceness is in `/proc/PID/stat`, behind the name: proc_pid_stat(5).
+const NICENESS: usize = 16;
+
+fn of_stat(stat: &str, field: usize) -> i64 {
+    let (_, fields) = stat.rsplit_once(')').expect("a name");
+    let field = fields.split_whitespace().nth(field).expect("a field");
+    field.parse().expect("a number")
 }
 
 /// The hits are so few that their cost is below the debt that a cpu may have.
