@@ -57,7 +57,7 @@ pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};
 pub use rotation::{FileShare, FinishedFile};
 pub use selection::ProcessSelection;
-pub use stop::{Stop, StopHandle};
+pub use stop::{Hastened, Stop, StopHandle};
 pub use tracewire_call_flow::{Call, CallTree, End as CallEnd, ListedCalls};
 pub use tracewire_experiment::{
     Budget, BudgetError, FrameRate, FrameRateError, FrameRates, HitCost, LocationCost, Mechanism,

@@ -143,8 +143,6 @@ pub fn record(
         together: Arc::default(),
         usual: UsualPriority::of_thread(),
     };
-    // The calling thread has the report to make when the programs' threads still leave it no processor.
-    let hastened = shared.stop.hasten_at_end();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         let begun = shared.begin_threads(scope, starts, &mut threads);
@@ -158,8 +156,6 @@ pub fn record(
         }
         begun
     })?;
-    drop(hastened);
-    Priority::share();
     let mut report = shared
         .report
         .into_inner()

@@ -89,9 +89,10 @@ impl StopHandle {
         }
     }
 
-    /// The calling thread comes before the programs' threads from the end of the run on, until this is dropped or the thread
-    /// ends: among busy threads it would take long to notice that end.
-    pub(crate) fn hasten_at_end(&self) -> Hastened<'_> {
+    /// Raises the [priority](Priority) of the calling thread when the run is to end before this is dropped, for as long as the thread
+    /// lives: among busy threads it would take long to notice that end. Where the thread has long work then, it is to
+    /// [share](Priority::share) the processors.
+    pub fn hasten_at_end(&self) -> Hastened<'_> {
         // SAFETY: gettid cannot fail and touches nothing.
         let thread = unsafe { libc::gettid() };
         lock(&self.leavers).push(thread);
@@ -191,7 +192,7 @@ impl StopHandle {
 
 /// A thread that comes first from the end of the run on.
 #[derive(Debug)]
-pub(crate) struct Hastened<'h> {
+pub struct Hastened<'h> {
     handle: &'h StopHandle,
     thread: libc::pid_t,
 }

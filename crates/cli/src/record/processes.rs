@@ -104,7 +104,7 @@ pub fn record(
     let mut live = live_of(arguments, stop.clone())?;
     let signals = Signals::block();
     out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
-    let watch = Watch::begin(signals, stop).context("cannot start a thread")?;
+    let watch = Watch::begin(signals, stop.clone()).context("cannot start a thread")?;
     live.begin_run(&folder.path);
     let events = arguments
         .events
@@ -116,7 +116,11 @@ pub fn record(
         say("no such process runs now; those that start are recorded (^C ends the run)");
     }
     drop(priority);
+    // The report is made when the programs' threads still leave this one no processor.
+    let hastened = stop.hasten_at_end();
     let recorded = recorder.record_processes(processes, writer, &teller);
+    drop(hastened);
+    Priority::share();
     drop(teller);
     let shown_live = live.end();
     let report = recorded.map_err(|error| error_words(error, arguments.verbose))?;
