@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::__cpuid_count;
 
+use tracewire_arch::X86Registers;
+
 use crate::pad::Features;
 
 /// The kernel's flag for `rdfsbase` (`HWCAP2_FSGSBASE`), and its place.
@@ -26,6 +28,20 @@ impl Features {
             avx512: std::arch::is_x86_feature_detected!("avx512f")
                 && std::arch::is_x86_feature_detected!("avx512vl")
                 && std::arch::is_x86_feature_detected!("avx512bw"),
+        }
+    }
+}
+
+impl Features {
+    /// The largest register set of such a machine.
+    #[must_use]
+    pub fn registers(self) -> X86Registers {
+        if self.avx512 {
+            X86Registers::Avx512
+        } else if self.avx {
+            X86Registers::Avx
+        } else {
+            X86Registers::Sse
         }
     }
 }

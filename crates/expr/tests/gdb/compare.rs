@@ -53,6 +53,9 @@ fn gdb(program: &Path, commands: &[String]) -> String {
         "set debuginfod enabled off",
         "-iex",
         "set auto-load off",
+        // Debug information of libraries, where it is installed, has names that the program has not.
+        "-iex",
+        "set debug-file-directory",
     ]);
     for line in commands {
         command.args(["-ex", line]);

@@ -235,7 +235,7 @@ impl<'o> Code<'o> {
     fn call_key(&mut self, counting: &PlannedCounting) -> Made {
         let unknown = CannotCompile::Register(RegisterNumber(7));
         let point = counting.point.ok_or(unknown)?;
-        let Value::General(general) = value(point.register.0) else {
+        let Value::General(general) = value(point.register.0, self.options.features) else {
             return Err(CannotCompile::Register(point.register));
         };
         self.uses_program(general);

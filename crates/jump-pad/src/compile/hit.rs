@@ -445,7 +445,7 @@ impl<'o> Code<'o> {
             self.number(Gpr(11), offset)?;
             return self.memory_piece(frame, r11, Length::Known(length));
         };
-        let address = match value(base) {
+        let address = match value(base, self.options.features) {
             Value::General(general) => {
                 self.uses_program(general);
                 self.program_register(general, r11)?;

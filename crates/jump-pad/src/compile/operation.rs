@@ -376,7 +376,7 @@ impl Expression<'_, '_> {
     }
 
     fn register(&mut self, code: &mut Code<'_>, offset: usize, register: u16) -> Made {
-        match value(register) {
+        match value(register, code.options.features) {
             Value::General(general) => {
                 code.uses_program(general);
                 self.cells.push(Cell::Program(general));

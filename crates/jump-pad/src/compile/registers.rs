@@ -7,7 +7,7 @@ use tracewire_arch::{RegisterLayout, X86Registers, is_x87};
 use tracewire_model::RegisterNumber;
 
 use super::code::{Code, Gpr, Label, Made, OUT, RED_ZONE, Slot};
-use crate::pad::CannotCompile;
+use crate::pad::{CannotCompile, Features};
 use tracewire_experiment::FaultKind;
 
 /// Where a register's value is.
@@ -86,12 +86,12 @@ pub(super) fn layout(set: X86Registers) -> &'static RegisterLayout {
 pub(super) enum Value {
     General(Gpr),
     Other(Source),
-    /// It is none, or wider than 64 bits and no vector register.
+    /// The machine has no such register, or it is wider than 64 bits and no vector register.
     None,
 }
 
-pub(super) fn value(register: u16) -> Value {
-    let layout = layout(X86Registers::Avx512);
+pub(super) fn value(register: u16, features: Features) -> Value {
+    let layout = layout(features.registers());
     let found = layout.by_number(RegisterNumber(register));
     let Some(register) = found.filter(|register| register.bits <= 64 || register.is_vector())
     else {

@@ -10,10 +10,10 @@ mod programs;
 mod registers;
 
 use machine::{Machine, Memory, Setting};
-use oracle::{Standing, Wanted};
+use oracle::{Standing, Wanted, machine_registers};
 use programs::{Random, World};
 use tracewire_agent_expr::disassemble;
-use tracewire_arch::{Register, RegisterLayout, X86Registers};
+use tracewire_arch::{Register, RegisterLayout};
 use tracewire_jump_pad::{CannotCompile, PadStop, RingReader, SharedSizes, WhenFull};
 use tracewire_model::{Action, RegisterMask, StopReason, TracepointDefinition};
 
@@ -231,7 +231,7 @@ impl Bench {
         assert_eq!(state.general, general, "{}", about());
         assert_eq!(state.flags, flags, "{}", about());
         let extended = &state.extended;
-        let block = registers::block(X86Registers::Avx512, &general, flags, extended);
+        let block = registers::block(machine_registers(), &general, flags, extended);
         let around = before.len() - 1024 - 128;
         assert!(
             self.machine.stack.bytes()[around..] == before[around..],

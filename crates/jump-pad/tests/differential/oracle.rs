@@ -7,6 +7,7 @@ use tracewire_experiment::{
     Experiment, Hit, HitHandler, LinearStore, MemoryRead, Options, Registers, StoppedThread,
     Target, TargetError, Unreadable,
 };
+use tracewire_jump_pad::Features;
 use tracewire_model::{
     Address, ByteOrder, RegisterNumber, StopReason, ThreadId, TracepointDefinition,
     VariableDefinition, VariableNumber,
@@ -27,9 +28,14 @@ impl Target for Anything {
     }
 }
 
+/// The largest register set of this machine.
+pub fn machine_registers() -> X86Registers {
+    Features::of_this_machine().registers()
+}
+
 /// A thread with given registers.
 pub struct Standing {
-    /// Those of the largest set.
+    /// Those of the machine's largest set.
     pub block: Vec<u8>,
     /// Those that a register block has.
     pub registers: X86Registers,
@@ -51,7 +57,7 @@ impl StoppedThread for Standing {
 
     fn register(&mut self, register: RegisterNumber) -> Option<u64> {
         static LAYOUT: OnceLock<RegisterLayout> = OnceLock::new();
-        let layout = LAYOUT.get_or_init(|| X86Registers::Avx512.layout_64());
+        let layout = LAYOUT.get_or_init(|| machine_registers().layout_64());
         let found = layout.by_number(register)?;
         let start = found.offset as usize;
         let bytes = self.block.get(start..start + found.size() as usize)?;
@@ -94,7 +100,7 @@ impl Wanted {
     pub fn registers(self) -> X86Registers {
         match self {
             Self::Always | Self::Blocks => X86Registers::Core,
-            Self::Kept => X86Registers::Avx512,
+            Self::Kept => machine_registers(),
         }
     }
 }
