@@ -16,11 +16,11 @@ use tracewire_recorder::{
 use tracewire_tracefile::IndexCache;
 use tracewire_views::words;
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::execution::analyze::{Part, TraceCalls};
 use crate::frames::FrameRange;
+use crate::message::{say, warn};
 use crate::record::signals::{Signals, Watch};
-use crate::record::{say, warn};
 use crate::stdout::{Shown, output};
 
 pub const HELP: &str = "\
@@ -89,7 +89,7 @@ pub struct CallsArguments {
     #[arg(long)]
     pub threads: bool,
     /// Of a live program: end the run after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = crate::arguments::parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::value_parser::parse_seconds)]
     pub duration: Option<Duration>,
     /// Of a live program: switch a function down that is called more often in a second; none lets all be
     #[arg(long, value_name = "N|none", value_parser = Hot::parse, default_value = "2000000")]

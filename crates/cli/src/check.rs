@@ -9,7 +9,7 @@ use tracewire_diagnose::{Finding, LISTED, Place, Severity};
 use tracewire_tracefile::TraceFile;
 use tracewire_views::words;
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::execution::{self, Kind};
 use crate::progress::Progress;
 use crate::{open, several, stdout};

@@ -11,7 +11,7 @@ use clap::Args;
 use tracewire_debuginfo::Symbols;
 use tracewire_views::words;
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::debuginfod::DebuginfodArguments;
 use crate::list::symbols_of;
 

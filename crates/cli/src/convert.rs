@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, ValueHint};
+use clap::{Args, ValueHint};
 use tempfile::NamedTempFile;
 use tracewire_convert::csv::{self, Column};
 use tracewire_convert::part::{self, SplitBy};
@@ -19,8 +19,7 @@ use tracewire_model::ThreadId;
 use tracewire_tracefile::TraceFile;
 use tracewire_views::{Program, Viewer};
 
-use crate::Answer;
-use crate::arguments::Arguments;
+use crate::answer::Answer;
 use crate::debuginfod::DebuginfodArguments;
 use crate::execution::{self, Kind};
 use crate::export::{self, Destination, Programs, RunFile};
@@ -137,9 +136,7 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     let (out, sources) = match arguments.files.split_last() {
         Some((out, sources @ [_, ..])) => (out, sources),
         // The files may be on both sides of an option, and clap counts those of each side.
-        _ => Arguments::command()
-            .find_subcommand_mut("convert")
-            .context("there is such a command")?
+        _ => ConvertArguments::augment_args(clap::Command::new("tracewire convert"))
             .error(
                 ErrorKind::WrongNumberOfValues,
                 "both a file to read and one to write are required",

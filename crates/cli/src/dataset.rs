@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use crate::Answer;
+use crate::answer::Answer;
 
 /// The end of the help of `dataset`.
 pub const HELP: &str = "\

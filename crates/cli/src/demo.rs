@@ -6,20 +6,37 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, ValueHint};
 use tracewire_recorder::Recorder;
 use tracewire_script::Script;
 use tracewire_tracefile::TraceFile;
 use tracewire_views::Program;
 
-use crate::Answer;
-use crate::arguments::DemoArguments;
-use crate::record::{Live, Request, quoted, run, say};
-use crate::show::write_table;
+use crate::answer::Answer;
+use crate::frame_output::write_table;
+use crate::message::say;
+use crate::record::{Live, Request, quoted, run};
 
 /// The sample, compiled when this program was, with all its debug information.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracewire-demo"));
 const SOURCE: &str = include_str!("../sample/tracewire-demo.c");
 const SCRIPT: &str = include_str!("../sample/tracewire-demo.gdb");
+
+pub const HELP: &str = "\
+The sample has three threads. Its tracepoints use a condition, a string behind two pointers, a trace state \
+variable and while-stepping. The program, its source, its script and the trace file are written beside the FILE of -o, \
+or into tracewire/demo in the user's cache ($XDG_CACHE_HOME, or ~/.cache), so that they can be looked at afterwards.
+
+Examples:
+  tracewire demo
+  tracewire demo -o /tmp/tracewire-demo.tf";
+
+#[derive(Args, Debug)]
+pub struct DemoArguments {
+    /// The trace file to write [default: tracewire-demo.tf in tracewire/demo of the user's cache]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
 
 /// `demo`.
 pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {

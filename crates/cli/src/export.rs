@@ -14,9 +14,10 @@ use tracewire_model::ThreadId;
 use tracewire_tracefile::TraceFile;
 use tracewire_views::{Program, ProgramFiles, RunPart, words};
 
+use crate::answer::Answer;
 use crate::convert::{ConvertArguments, into_place, is_stdout};
 use crate::progress::Progress;
-use crate::{Answer, open, show};
+use crate::{frame_output, open};
 
 /// A trace file of the run.
 #[derive(Debug)]
@@ -105,7 +106,7 @@ pub fn write(
             name: one.path.display().to_string(),
             process: one.process.map(|(process, _)| process),
             parent: one.process.and_then(|(_, parent)| parent),
-            origin: show::origin(&one.file),
+            origin: frame_output::origin(&one.file),
             file: &one.file,
             program,
         })

@@ -8,12 +8,12 @@ use tracewire_model::{Address, FrameNumber, ThreadId};
 use tracewire_tracefile::{Frame, Search};
 use tracewire_views::{Criteria, LineCriterion, Program, Viewer, words};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::{CodePlace, FindArguments, tell_hexadecimal};
 use crate::execution::{self, FileKind, Kind, refuse_options};
+use crate::frame_output::write_json;
 use crate::open;
 use crate::progress::Progress;
-use crate::show::write_json;
 use crate::stdout::output_of;
 
 /// `find`.

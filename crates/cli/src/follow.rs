@@ -14,7 +14,7 @@ use tracewire_views::{
     AggregateView, FrameRow, FrameView, Program, ProgramError, ProgramFiles, Viewer, table,
 };
 
-use crate::show;
+use crate::frame_output;
 
 /// The interval of checks of the file while nothing comes.
 const EVERY: Duration = Duration::from_millis(50);
@@ -247,7 +247,7 @@ impl Shown {
         match style.form {
             Form::Table => {
                 let rows = frames.map(|frame| viewer.row(frame)).collect();
-                Self::Rows(show::origin(file), rows)
+                Self::Rows(frame_output::origin(file), rows)
             }
             Form::Json => Self::Json(frames.map(|frame| viewer.view(frame)).collect()),
         }
@@ -302,7 +302,7 @@ impl Shower {
             Shown::Json(views) => {
                 self.shown += views.len() as u64;
                 for view in &views {
-                    show::write_json(output, view)?;
+                    frame_output::write_json(output, view)?;
                 }
             }
             Shown::Rows(origin, rows) => {
@@ -391,7 +391,7 @@ impl Counted {
         let all = counted.iter().flat_map(|process| process.iter().cloned());
         let views = AggregateView::of_tables(all);
         let mut text = Vec::new();
-        show::write_aggregates(&mut text, &views, self.form == Form::Json)?;
+        frame_output::write_aggregates(&mut text, &views, self.form == Form::Json)?;
         self.shown = counted;
         if text.is_empty() {
             return Ok(());

@@ -10,7 +10,7 @@ use tracewire_server::Listener;
 use tracewire_server::live::{DisabledPackets, LiveProgram, serve};
 use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::Mechanism;
 use crate::clients::ClientArguments;
 use crate::record::signals::Signals;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use tracewire_views::{ElfInfo, Info, table};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::InfoArguments;
 use crate::execution::{self, FileKind, Kind, refuse_options};
 use crate::several;

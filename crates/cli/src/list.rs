@@ -17,7 +17,7 @@ use tracewire_model::{Address, ThreadId};
 use tracewire_tracefile::IndexCache;
 use tracewire_views::words;
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::debuginfod::DebuginfodArguments;
 
 pub const HELP: &str = "\

@@ -3,12 +3,14 @@
 #[macro_use]
 mod message;
 mod agent;
+mod answer;
 mod arguments;
 mod audit;
 mod budget;
 mod calls;
 mod check;
 mod clients;
+mod command_line;
 mod complete;
 mod convert;
 mod dataset;
@@ -18,6 +20,7 @@ mod execution;
 mod export;
 mod find;
 mod follow;
+mod frame_output;
 mod frames;
 mod gdbserver;
 mod in_order;
@@ -45,25 +48,18 @@ mod shell;
 mod show;
 mod stdout;
 mod types;
+mod value_parser;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use tracewire_recorder::out_of_memory;
 
-use arguments::{Arguments, Command};
+use answer::Answer;
+use command_line::{Arguments, Command};
 
 #[global_allocator]
 static ALLOCATOR: out_of_memory::Allocator = out_of_memory::Allocator;
-
-/// The result of a command without an error.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answer {
-    /// Done: exit status 0.
-    Yes,
-    /// The answer is no: exit status 1.
-    No,
-}
 
 fn main() -> ExitCode {
     out_of_memory::handle_aborts();
@@ -82,7 +78,7 @@ fn main() -> ExitCode {
     match result {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if stdout::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             message!("tracewire: {error:#}");
             ExitCode::from(2)
@@ -92,8 +88,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<Answer> {
     match arguments.command {
-        Command::Completions { shell } => shell::completions(shell),
-        Command::Man { directory } => shell::manual(&directory),
+        Command::Completions { shell } => shell::completions(shell, Arguments::command()),
+        Command::Man { directory } => shell::manual(&directory, Arguments::command()),
         Command::Info(arguments) => info::info(&arguments),
         Command::Show(arguments) => show::show(&arguments),
         Command::Find(arguments) => find::find(&arguments),
@@ -122,14 +118,4 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Rescue(arguments) => rescue::rescue(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
     }
-}
-
-/// Whether an error is about our output, which its reader has closed.
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let is_pipe = error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-    });
-    is_pipe && stdout::is_closed()
 }

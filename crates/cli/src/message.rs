@@ -2,6 +2,7 @@
 //!
 //! A message may contain text from files, programs and packets. None of it reaches the terminal as a control character.
 
+use std::fmt::Display;
 use std::io::Write as _;
 
 use tracewire_views::words;
@@ -20,10 +21,15 @@ pub fn write(message: &str) {
     let _ = anstream::stderr().write_all(line.as_bytes());
 }
 
+/// Writes a message of the program's on standard error.
+pub fn say(message: impl Display) {
+    message!("tracewire: {message}");
+}
+
 /// Writes a warning on one line.
-pub fn write_warning(message: &str) {
+pub fn warn(message: impl Display) {
     let style = anstyle::AnsiColor::Yellow.on_default();
-    let message = words::printable(message);
+    let message = words::printable(&message.to_string());
     let line = format!("tracewire: {style}warning:{style:#} {message}\n");
     let _ = anstream::stderr().write_all(line.as_bytes());
 }

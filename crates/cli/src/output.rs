@@ -10,6 +10,11 @@ use anyhow::{Context, bail};
 use tempfile::TempDir;
 use tracewire_tracefile::private;
 
+/// Whether a recording with this name is a lean one.
+pub fn is_lean_name(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "twr")
+}
+
 /// The destination of a trace file: a name, or a stream. For a stream the whole file is made in a temporary directory first,
 /// since the front of a trace file is written last.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 use tracewire_packets::log::{Direction, Explainer, LoggedPacket, packets};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::stdout;
 
 pub const HELP: &str = "\

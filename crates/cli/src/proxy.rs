@@ -11,7 +11,7 @@ use tracewire_server::Listener;
 use tracewire_server::proxy::{Proxy, Tracepoints, serve};
 use tracewire_target_remote::{Options, Plugin, Stub, upstream_address};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::clients::ClientArguments;
 use crate::record::signals::Signals;
 
@@ -53,7 +53,7 @@ pub struct ProxyArguments {
     #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
     pub qemu_plugin: Option<PathBuf>,
     /// How long the stub may take to answer
-    #[arg(long, value_name = "SECONDS", value_parser = crate::arguments::parse_seconds, default_value = "10")]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::value_parser::parse_seconds, default_value = "10")]
     pub timeout: Duration,
     #[command(flatten)]
     pub clients: ClientArguments,

@@ -14,8 +14,8 @@ use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use tracewire_debuginfo::{Function, Symbols};
 use tracewire_packets::ConnectionAddress;
 
-use crate::Answer;
-use crate::arguments::{parse_address, parse_size};
+use crate::answer::Answer;
+use crate::value_parser::{parse_address, parse_size};
 
 pub const HELP: &str = "\
 QEMU runs as its own command line says, and writes each executed instruction with its memory accesses and the registers that it changed. \

@@ -10,7 +10,7 @@ use tracewire_tracefile::HEADER;
 use tracewire_tracefile::lean::is_lean;
 use tracewire_views::words;
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::output::Output;
 use crate::progress::Progress;
 

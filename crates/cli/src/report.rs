@@ -16,10 +16,10 @@ use tracewire_report::{
 use tracewire_tracefile::TraceFile;
 use tracewire_views::{Program, words};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::execution::{self, Kind, MemoryPlace, Source};
 use crate::progress::Progress;
-use crate::{open, output, several, show};
+use crate::{frame_output, open, output, several};
 
 pub const HELP: &str = "\
 The page loads nothing and needs no other file: open it, print it, attach it to a ticket. It has what was asked, the hits over time, what \
@@ -129,7 +129,7 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<Answer> {
             name: named.name.clone(),
             process: named.process,
             parent: named.parent,
-            origin: show::origin(file),
+            origin: frame_output::origin(file),
             file,
             program,
         })

@@ -12,9 +12,10 @@ use tracewire_tracefile::lean::kept_sets;
 use tracewire_tracefile::{Description, TraceFile, TraceFileWriter};
 use tracewire_views::words::count;
 
-use crate::record::is_lean_name;
-use crate::record::say;
-use crate::{Answer, output};
+use crate::answer::Answer;
+use crate::message::say;
+use crate::output;
+use crate::output::is_lean_name;
 
 pub const HELP: &str = "\
 When Tracewire is killed (by SIGKILL, or for lack of memory), jumps stay in the program, which runs on, and so do \

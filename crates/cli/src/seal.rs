@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_views::words;
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::execution::{self, Kind};
 use crate::open;
 use crate::progress::Progress;

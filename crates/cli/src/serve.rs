@@ -10,7 +10,7 @@ use tracewire_server::{Listener, replay, serve_saved};
 use tracewire_target_replay::{Execution, Recorded};
 use tracewire_views::{check_architecture, words};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::clients::ClientArguments;
 use crate::execution::{self, Kind, Source};
 use crate::open;

@@ -11,10 +11,10 @@ use tracewire_model::ThreadId;
 use tracewire_tracefile::{Part, RunFolder, TraceFile};
 use tracewire_views::{AggregateView, FrameRow, Info, Program, Viewer, by_time, table};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
+use crate::frame_output;
 use crate::open;
-use crate::show;
 use crate::stdout;
 
 /// How many rows are laid out together.
@@ -106,13 +106,13 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         .collect();
     let origin = opened
         .iter()
-        .filter_map(|(_, file, _)| show::origin(file))
+        .filter_map(|(_, file, _)| frame_output::origin(file))
         .min();
     let mut output = stdout::output_of(arguments.json);
     let descriptions = opened.iter().map(|(_, file, _)| file.description());
     let aggregates = AggregateView::of_all(descriptions, arguments.tracepoint);
     if arguments.aggregates {
-        show::write_aggregates(&mut output, &aggregates, arguments.json)?;
+        frame_output::write_aggregates(&mut output, &aggregates, arguments.json)?;
         output.flush()?;
         return Ok(if aggregates.is_empty() {
             Answer::No
@@ -130,7 +130,7 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         }
         shown += 1;
         if arguments.json {
-            show::write_json(&mut output, &viewer.view(frame))?;
+            frame_output::write_json(&mut output, &viewer.view(frame))?;
             continue;
         }
         rows.push(viewer.row(frame));
@@ -144,11 +144,11 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     if shown > 0 && !aggregates.is_empty() && !arguments.json {
         writeln!(output)?;
     }
-    show::write_aggregates(&mut output, &aggregates, arguments.json)?;
+    frame_output::write_aggregates(&mut output, &aggregates, arguments.json)?;
     output.flush()?;
     if !arguments.json {
         let all = (opened.iter()).flat_map(|(_, file, _)| file.description().tracepoints());
-        show::report_skipped(all, wanted);
+        frame_output::report_skipped(all, wanted);
     }
     if shown == 0 && aggregates.is_empty() {
         message!("tracewire: no frame to show");

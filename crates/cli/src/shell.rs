@@ -3,11 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use crate::answer::Answer;
 use anyhow::Context;
-use clap::CommandFactory;
-
-use crate::Answer;
-use crate::arguments::Arguments;
 
 /// Completes names of the program for `-t` and `list` by calling it; for all else the script's own function is used.
 const BASH_NAMES: &str = r#"
@@ -25,10 +22,13 @@ _tracewire_names() {
 complete -F _tracewire_names -o nosort -o bashdefault -o default tracewire
 "#;
 
-/// Prints a completion script.
-pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<Answer> {
+/// Prints a completion script for the command line.
+pub fn completions(
+    shell: clap_complete::Shell,
+    mut command_line: clap::Command,
+) -> anyhow::Result<Answer> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "tracewire", &mut script);
+    clap_complete::generate(shell, &mut command_line, "tracewire", &mut script);
     if shell == clap_complete::Shell::Bash {
         script.extend_from_slice(BASH_NAMES.as_bytes());
     }
@@ -37,11 +37,11 @@ pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<Answer> {
 }
 
 /// Writes a page for the program and one for each command.
-pub fn manual(directory: &Path) -> anyhow::Result<Answer> {
+pub fn manual(directory: &Path, command_line: clap::Command) -> anyhow::Result<Answer> {
     let shown = directory.display();
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the folder {shown}"))?;
-    clap_mangen::generate_to(Arguments::command(), directory)
+    clap_mangen::generate_to(command_line, directory)
         .with_context(|| format!("cannot write the manual pages into {shown}"))?;
     Ok(Answer::Yes)
 }

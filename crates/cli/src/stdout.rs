@@ -33,6 +33,16 @@ pub fn is_closed() -> bool {
     polled && (fds[0].revents()).is_some_and(|events| events.intersects(gone))
 }
 
+/// Whether an error is about our output, which its reader has closed.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_pipe = error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    });
+    is_pipe && is_closed()
+}
+
 /// Writes lines on, with the control characters in them shown and not sent.
 pub struct Shown<'o>(pub &'o mut Output);
 

@@ -14,7 +14,7 @@ use toml::Spanned;
 use tracewire_script::Script;
 
 use super::probe::Probe;
-use crate::arguments::{parse_size, parse_time};
+use crate::value_parser::{parse_size, parse_time};
 
 /// The longest configuration, in bytes; also the longest one that a client may send.
 pub const LONGEST: u64 = 1 << 20;
@@ -223,7 +223,7 @@ impl Config {
         Ok(Self {
             probes: probes(&text, &file.probe, &common, true)?,
             directory: absolute(&file.directory)?,
-            socket: absolute(&file.socket.unwrap_or_else(super::default_socket))?,
+            socket: absolute(&file.socket.unwrap_or_else(default_socket))?,
             group,
             dataset: file.dataset,
             limits,
@@ -290,6 +290,15 @@ fn probes(
         all.insert(probe.name.clone(), probe);
     }
     Ok(all)
+}
+
+/// The default path of the control socket.
+pub fn default_socket() -> PathBuf {
+    let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !nix::unistd::geteuid().is_root());
+    of_user.map_or_else(
+        || PathBuf::from("/run/tracewire/agent.sock"),
+        |folder| PathBuf::from(folder).join("tracewire-agent.sock"),
+    )
 }
 
 /// Whether a word can be a part of a path and of the name of a run.

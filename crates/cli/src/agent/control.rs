@@ -17,11 +17,10 @@ use anyhow::{Context as _, bail};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::{Gid, Uid, User, getgrouplist};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::config::LONGEST;
-use super::supervisor::News;
+use super::request::{Asked, News, Request};
 
 /// How many clients are served at a time.
 const CLIENTS: usize = 16;
@@ -30,38 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How many requests a client may make.
 const REQUESTS: usize = 1000;
 
-/// A request of a client.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Request {
-    /// The state of the agent.
-    Status,
-    /// Adds probes: `[[probe]]` tables.
-    Add { probes: String },
-    /// To have a probe no longer.
-    Remove { name: String },
-}
-
 /// The longest line of a request: that of a configuration, each of whose characters may be escaped.
 const LONGEST_LINE: u64 = 6 * LONGEST + 100;
-
-impl Request {
-    /// Reads a line.
-    ///
-    /// # Errors
-    /// When it is none.
-    pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(line)
-    }
-}
-
-/// A request, with its client and the channel for the answer.
-#[derive(Debug)]
-pub struct Asked {
-    pub request: Request,
-    pub user: String,
-    pub answer: Sender<Value>,
-}
 
 /// The socket, which is removed with this value.
 #[derive(Debug)]
@@ -243,36 +212,5 @@ pub fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
     match answer["error"].as_str() {
         Some(error) => bail!("{error}"),
         None => Ok(answer),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Request;
-
-    #[test]
-    fn requests_are_what_they_are_and_nothing_else() {
-        let good = br#"{"command":"remove","name":"x"}"#;
-        let name = "x".to_owned();
-        assert_eq!(
-            Request::parse(good).expect("good"),
-            Request::Remove { name }
-        );
-        for wrong in [
-            &b""[..],
-            b"{}",
-            b"[]",
-            b"\xff",
-            br#"{"command":"remove"}"#,
-            br#"{"command":"remove","name":1}"#,
-            br#"{"command":"remove","name":"x","more":1}"#,
-            br#"{"command":"exec","name":"x"}"#,
-        ] {
-            assert!(
-                Request::parse(wrong).is_err(),
-                "{}",
-                String::from_utf8_lossy(wrong)
-            );
-        }
     }
 }

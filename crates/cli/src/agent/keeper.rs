@@ -17,6 +17,7 @@ use super::config::Limits;
 use super::counts::Counts;
 use super::layout::{DONE, FILES, Layout, names, now_us};
 use super::program;
+use crate::message::{say, warn};
 
 /// How long the conversion of a file into the dataset may take.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -137,7 +138,7 @@ impl Keeper {
             Err(error) => {
                 // It is not lost: it stays in a place where the user finds it.
                 let aside = path.with_extension("unreadable");
-                super::warn(format_args!(
+                warn(format_args!(
                     "{}: {error}; it is kept as {}",
                     path.display(),
                     aside.display()
@@ -165,7 +166,7 @@ impl Keeper {
             }
             Ok(None) => self.put_aside(&run, &day, &path)?,
             Err(error) => {
-                super::warn(format_args!("{run}: not in the dataset: {error:#}"));
+                warn(format_args!("{run}: not in the dataset: {error:#}"));
                 self.put_aside(&run, &day, &path)?
             }
         };
@@ -254,7 +255,7 @@ fn tell_removed(gone: &[(Run, &'static str)]) {
             frames += run.frames.unwrap_or(0);
         }
         if number > 0 {
-            super::say(format_args!(
+            say(format_args!(
                 "removed {} for limits.{limit}: {}, {}",
                 words::count(number, "run"),
                 words::count(frames, "frame"),

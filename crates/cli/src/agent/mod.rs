@@ -14,11 +14,11 @@ mod notify;
 mod probe;
 mod program;
 mod recovery;
+mod request;
 mod signals;
 mod supervisor;
 mod worker;
 
-use std::fmt::Display;
 use std::io::Read as _;
 use std::path::PathBuf;
 
@@ -27,8 +27,11 @@ use clap::{Args, Subcommand, ValueHint};
 use serde_json::Value;
 use tracewire_views::words;
 
-use crate::Answer;
-use control::{Request, ask};
+use crate::answer::Answer;
+use crate::message::say;
+use config::default_socket;
+use control::ask;
+use request::Request;
 use supervisor::Agent;
 
 pub const HELP: &str = "\
@@ -227,15 +230,6 @@ impl AddArguments {
     }
 }
 
-/// The default path of the control socket.
-fn default_socket() -> PathBuf {
-    let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !nix::unistd::geteuid().is_root());
-    of_user.map_or_else(
-        || PathBuf::from("/run/tracewire/agent.sock"),
-        |folder| PathBuf::from(folder).join("tracewire-agent.sock"),
-    )
-}
-
 fn string<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
@@ -299,13 +293,4 @@ fn print_status(status: &Value) {
             anstream::println!("  {}", words::printable(reason));
         }
     }
-}
-
-/// Prints a message on standard error, which goes to the journal.
-fn say(message: impl Display) {
-    message!("tracewire: {message}");
-}
-
-fn warn(message: impl Display) {
-    crate::message::write_warning(&message.to_string());
 }

@@ -17,6 +17,7 @@ use tracewire_tracefile::RunFolder;
 
 use super::layout::{DONE, EVENTS, FILES, RECORDER, names, replace};
 use super::program;
+use crate::message::warn;
 
 /// How long a recorder may take to end after its agent has died.
 const ENDING: Duration = Duration::from_secs(60);
@@ -103,7 +104,7 @@ fn kill_recorder(folder: &Path) {
         .split(|byte| *byte == 0)
         .any(|word| word == output.as_bytes())
     {
-        super::warn(format_args!(
+        warn(format_args!(
             "recorder {number} does not end, and is killed"
         ));
         // It may have ended meanwhile.
@@ -227,7 +228,7 @@ fn finish(folder: &Path, name: &str) -> anyhow::Result<()> {
         let done = program::finish(command, RESCUE)?;
         if !done.status.success() {
             let aside = growing.with_extension("unreadable");
-            super::warn(format_args!(
+            warn(format_args!(
                 "{}: {}; it is kept",
                 growing.display(),
                 done.said

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use anyhow::Context as _;
 use nix::sys::signal::{SigSet, Signal};
 
-use super::supervisor::News;
+use super::request::News;
 
 /// Blocks them in the calling thread and in those that it makes, and waits for them in a separate thread.
 pub fn watch(news: Sender<News>) -> anyhow::Result<()> {

@@ -12,15 +12,17 @@ use serde_json::{Value, json};
 use tracewire_fail_point::fail_point;
 
 use super::config::{Config, MOST_PROBES};
-use super::control::{Asked, Control, Request};
+use super::control::Control;
 use super::counts::Counts;
 use super::keeper::{Keeper, SharedKept};
 use super::layout::{FILES, Layout, Locked, names, now_us, replace};
 use super::probe::Probe;
 use super::recovery::recover;
+use super::request::{Asked, News, Request};
 use super::signals;
 use super::worker::Worker;
 use super::{notify, program};
+use crate::message::{say, warn};
 
 /// The interval of checks of the recorders.
 const TURN: Duration = Duration::from_millis(100);
@@ -37,16 +39,6 @@ const GOOD: Duration = Duration::from_secs(60);
 const LONGEST_INDEX: u64 = 32 << 20;
 /// The program that writes datasets.
 const QUERY: &str = "tracewire-query";
-
-/// An event of the agent.
-#[derive(Debug)]
-pub enum News {
-    Asked(Asked),
-    /// SIGTERM, SIGINT.
-    End,
-    /// SIGHUP.
-    Reload,
-}
 
 /// A probe, and the state of its recorder.
 #[derive(Debug)]
@@ -121,7 +113,7 @@ impl Agent {
             bail!("dataset = true: the program {QUERY} is neither beside tracewire nor in PATH");
         }
         if !has_dataset && config.dataset.is_none() {
-            super::say(format_args!(
+            say(format_args!(
                 "{QUERY} is neither beside tracewire nor in PATH: runs are kept as trace files in {}",
                 layout.runs().display()
             ));
@@ -171,7 +163,7 @@ impl Agent {
                         wanted.entry(name).or_insert(probe);
                     }
                 }
-                Err(error) => super::warn(format_args!("{}: {error:#}", path.display())),
+                Err(error) => warn(format_args!("{}: {error:#}", path.display())),
             }
         }
         for (name, supervised) in &mut self.probes {
@@ -192,7 +184,7 @@ impl Agent {
         let counts = kept.counts.entry(name.clone());
         let counts = counts.or_insert_with(|| Counts::read(&self.layout, &name, now_us()));
         if let Err(error) = counts.write(&self.layout, &name) {
-            super::warn(format_args!("the state of probe {name}: {error}"));
+            warn(format_args!("the state of probe {name}: {error}"));
         }
         drop(kept);
         self.probes.insert(name, Supervised::new(probe));
@@ -202,13 +194,13 @@ impl Agent {
     pub fn run(mut self) -> anyhow::Result<()> {
         notify::tell("READY=1");
         let probes = tracewire_views::words::count(self.probes.len() as u64, "probe");
-        super::say(format_args!("ready: {probes}"));
+        say(format_args!("ready: {probes}"));
         loop {
             match self.news.recv_timeout(TURN) {
                 Ok(News::End) => {
                     if !self.is_ending {
                         notify::tell("STOPPING=1");
-                        super::say("ending: recorders take their tracepoints out");
+                        say("ending: recorders take their tracepoints out");
                     }
                     self.is_ending = true;
                 }
@@ -235,7 +227,7 @@ impl Agent {
         {
             keeper.work()?;
         }
-        super::say("ended: nothing is left in a program");
+        say("ended: nothing is left in a program");
         Ok(())
     }
 
@@ -243,7 +235,7 @@ impl Agent {
     fn turn(&mut self) {
         fail_point!("agent/turn");
         if self.keeper.as_ref().is_none_or(JoinHandle::is_finished) && !self.is_ending {
-            super::warn("what keeps the files has ended; so does the agent");
+            warn("what keeps the files has ended; so does the agent");
             self.is_ending = true;
         }
         let mut gone = Vec::new();
@@ -272,7 +264,7 @@ impl Agent {
             if self.is_ending {
                 continue;
             }
-            super::say(format_args!("{name}: removed"));
+            say(format_args!("{name}: removed"));
             if let Some(next) = supervised.next {
                 self.probes.insert(name, Supervised::new(next));
             }
@@ -287,7 +279,7 @@ impl Agent {
                     || config.socket != self.config.socket
                     || config.group != self.config.group =>
             {
-                super::warn(
+                warn(
                     "the configuration has another directory, socket or group, which a restart takes; nothing is changed",
                 );
             }
@@ -295,11 +287,11 @@ impl Agent {
                 self.config = config;
                 self.kept.lock().limits = self.config.limits;
                 match self.set_probes() {
-                    Ok(()) => super::say("the configuration is read again"),
-                    Err(error) => super::warn(format_args!("{error:#}")),
+                    Ok(()) => say("the configuration is read again"),
+                    Err(error) => warn(format_args!("{error:#}")),
                 }
             }
-            Err(error) => super::warn(format_args!("{error:#}; nothing is changed")),
+            Err(error) => warn(format_args!("{error:#}; nothing is changed")),
         }
         notify::tell("READY=1");
     }
@@ -339,7 +331,7 @@ impl Agent {
         }
         let path = self.layout.added_probe(&name);
         replace(&path, text.as_bytes()).with_context(|| path.display().to_string())?;
-        super::say(format_args!("{name}: added by {user}"));
+        say(format_args!("{name}: added by {user}"));
         // Its time begins now, even if the name was used before.
         self.kept.lock().counts.remove(&name);
         Counts::remove(&self.layout, &name);
@@ -361,7 +353,7 @@ impl Agent {
             _ => {}
         }
         supervised.is_leaving = true;
-        super::say(format_args!("{name}: removed by {user}"));
+        say(format_args!("{name}: removed by {user}"));
         Ok(json!({ "removed": name }))
     }
 
@@ -421,7 +413,7 @@ fn recover_all(layout: &Layout) -> anyhow::Result<()> {
         for (probe, folder) in &folders {
             scope.spawn(move || {
                 if let Err(error) = recover(folder) {
-                    super::warn(format_args!("{probe}: {error:#}"));
+                    warn(format_args!("{probe}: {error:#}"));
                 }
             });
         }
@@ -438,7 +430,7 @@ fn keep(mut keeper: Keeper, end: &Receiver<()>) -> Keeper {
             Err(error) => {
                 let words = format!("{error:#}");
                 if said.as_ref() != Some(&words) {
-                    super::warn(&words);
+                    warn(&words);
                 }
                 said = Some(words);
             }
@@ -494,7 +486,7 @@ impl Supervised {
                 match worker.ended() {
                     Ok(None) => {}
                     Ok(Some(status)) => self.recorder_ended(status, since_us, layout, kept),
-                    Err(error) => super::warn(format_args!("{}: {error}", self.probe.name)),
+                    Err(error) => warn(format_args!("{}: {error}", self.probe.name)),
                 }
             }
             State::Recovering(thread) if thread.is_finished() => {
@@ -502,10 +494,8 @@ impl Supervised {
                 if let State::Recovering(thread) = std::mem::replace(&mut self.state, waiting) {
                     match thread.join() {
                         Ok(Ok(())) => {}
-                        Ok(Err(error)) => {
-                            super::warn(format_args!("{}: {error:#}", self.probe.name))
-                        }
-                        Err(_) => super::warn(format_args!("{}: not recovered", self.probe.name)),
+                        Ok(Err(error)) => warn(format_args!("{}: {error:#}", self.probe.name)),
+                        Err(_) => warn(format_args!("{}: not recovered", self.probe.name)),
                     }
                 }
                 return ends;
@@ -527,7 +517,7 @@ impl Supervised {
     fn start(&mut self, layout: &Layout, since_us: u64) {
         let left = self.left(since_us);
         if left.is_some_and(|left| left.is_zero()) {
-            super::say(format_args!("{}: its time is over", self.probe.name));
+            say(format_args!("{}: its time is over", self.probe.name));
             self.state = State::Expired;
             return;
         }
@@ -537,7 +527,7 @@ impl Supervised {
             Err(error) => {
                 self.failures += 1;
                 self.reason = Some(format!("{error:#}"));
-                super::warn(format_args!("{}: {error:#}", self.probe.name));
+                warn(format_args!("{}: {error:#}", self.probe.name));
                 self.state = State::Waiting(Instant::now() + self.pause());
             }
         }
@@ -566,7 +556,7 @@ impl Supervised {
             self.failures += 1;
             let said = worker.said();
             let reason = format!("the recorder has ended ({status}): {said}");
-            super::warn(format_args!("{}: {reason}", self.probe.name));
+            warn(format_args!("{}: {reason}", self.probe.name));
             self.reason = Some(reason);
             let mut kept = kept.lock();
             if let Some(counts) = kept.counts.get_mut(&self.probe.name) {
@@ -583,7 +573,7 @@ impl Supervised {
             Ok(thread) => State::Recovering(thread),
             // The next start of the agent recovers what it has left.
             Err(error) => {
-                super::warn(format_args!("{}: {error}", self.probe.name));
+                warn(format_args!("{}: {error}", self.probe.name));
                 State::Waiting(Instant::now() + LONGEST_PAUSE)
             }
         };

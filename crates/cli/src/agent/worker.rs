@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use super::layout::{EVENTS, FILES, Layout, RECORDER};
 use super::probe::Probe;
 use super::program;
+use crate::message::{say, warn};
 
 /// The longest line of a recorder that is passed on, in bytes.
 const LONGEST_LINE: u64 = 8 << 10;
@@ -99,7 +100,7 @@ impl Worker {
             Some(_) => return,
         };
         if self.told.is_some() {
-            super::warn(format_args!("recorder {id} does not end, and is killed"));
+            warn(format_args!("recorder {id} does not end, and is killed"));
         }
         self.told = Some(Instant::now());
         // The child has not been reaped, so the number is still its own.
@@ -147,7 +148,7 @@ fn pass_on(errors: impl std::io::Read, name: &str, said: &Mutex<String>) {
         if text.is_empty() {
             continue;
         }
-        super::say(format_args!("{name}: {text}"));
+        say(format_args!("{name}: {text}"));
         text.clone_into(&mut said.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -13,7 +13,7 @@ use tracewire_exec_trace::recording::Need;
 use tracewire_views::words;
 
 use super::open::{Opened, execution};
-use crate::Answer;
+use crate::answer::Answer;
 use crate::frames::FrameRange;
 use crate::stdout::{Shown, output};
 

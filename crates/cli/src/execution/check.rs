@@ -13,7 +13,7 @@ use tracewire_exec_trace::text::{Format, TraceText};
 use tracewire_views::words;
 
 use super::open::{Source, elf_architecture};
-use crate::Answer;
+use crate::answer::Answer;
 use crate::check::CheckArguments;
 use crate::stdout::output;
 

@@ -18,10 +18,12 @@ use tracewire_target_replay::{
 use tracewire_tracefile::{Description, DescriptionParts, Module, Spool, WriteError};
 
 use super::open::execution;
-use crate::arguments::parse_size;
+use crate::answer::Answer;
+use crate::message::{say, warn};
+use crate::open;
 use crate::output::Output;
-use crate::record::{first_lines, placed, read_script, resolve_warnings, say, warn};
-use crate::{Answer, open};
+use crate::record::{first_lines, placed, read_script, resolve_warnings};
+use crate::value_parser::parse_size;
 
 pub const HELP: &str = "\
 The script is GDB's own, as for `tracewire record`: what `save tracepoints` writes can be fed in unchanged. A SPEC of -t \

@@ -12,7 +12,7 @@ use tracewire_exec_trace::recording::Recording;
 use tracewire_views::words;
 
 use super::open::{Opened, Source};
-use crate::Answer;
+use crate::answer::Answer;
 use crate::convert::ConvertArguments;
 use crate::output;
 

@@ -11,7 +11,7 @@ use tracewire_model::Address;
 use tracewire_views::words;
 
 use super::open::{Opened, execution};
-use crate::Answer;
+use crate::answer::Answer;
 use crate::stdout::output;
 
 pub const HELP: &str = "\
@@ -33,7 +33,7 @@ pub struct DiffArguments {
     #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
     pub right: PathBuf,
     /// Begin in both at the first instruction at this address
-    #[arg(long, value_name = "ADDRESS", value_parser = crate::arguments::parse_address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::value_parser::parse_address)]
     pub from: Option<u64>,
     /// How many instructions to look through to come together again, and how much later a value may be written
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

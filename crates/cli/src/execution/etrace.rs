@@ -10,8 +10,9 @@ use tracewire_exec_trace::etrace::{Options, Transcribed, transcribe};
 use tracewire_views::words;
 
 use super::open::{elf_architecture, image, symbols};
+use crate::answer::Answer;
+use crate::open;
 use crate::output;
-use crate::{Answer, open};
 
 /// `convert --etrace`.
 pub fn run(

@@ -13,7 +13,7 @@ use tracewire_model::Address;
 
 use super::open::{Opened, Source};
 use super::{FileKind, refuse_options};
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::{CodePlace, FindArguments, tell_hexadecimal};
 use crate::stdout::output_of;
 

@@ -6,7 +6,7 @@ use tracewire_exec_analysis::functions::entered;
 use tracewire_exec_analysis::view::{info_json, info_text};
 
 use super::open::Source;
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::InfoArguments;
 use crate::stdout::output;
 

@@ -14,7 +14,7 @@ use tracewire_views::words;
 use super::find::registers_named;
 use super::open::execution;
 use super::place::{MemoryPlace, parse_place};
-use crate::Answer;
+use crate::answer::Answer;
 use crate::stdout::output;
 
 pub const HELP: &str = "\

@@ -7,7 +7,7 @@ use tracewire_expr::{NoState, Place as ValuePlace, evaluate};
 use tracewire_model::Address;
 
 use super::open::Opened;
-use crate::arguments::parse_address;
+use crate::value_parser::parse_address;
 
 /// The longest piece that is shown.
 const MOST_SHOWN: u64 = 1 << 20;

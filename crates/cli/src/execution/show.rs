@@ -11,7 +11,7 @@ use tracewire_views::words;
 
 use super::open::{Opened, Source};
 use super::{FileKind, refuse_options};
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::ShowArguments;
 use crate::frames::FrameRange;
 use crate::stdout::output_of;

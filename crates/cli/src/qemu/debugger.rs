@@ -18,7 +18,7 @@ use tracewire_server::{Clients, Listener, SaveFolder, SessionLog};
 use tracewire_target_remote::{Options, Plugin, Stub};
 
 use super::{QemuArguments, joined, qemu_command, spawn};
-use crate::Answer;
+use crate::answer::Answer;
 
 /// How long QEMU's answers may take. One that is started with much memory is slow at first.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -12,8 +12,10 @@ use tracewire_recorder::{BufferSize, Observer, RecordEvent, Recorder};
 use tracewire_tracefile::{Description, GROWING, IndexCache, TraceFile, TraceFileWriter};
 
 use super::{QemuArguments, identity, joined, start};
-use crate::record::{Tone, error_words, quoted, read_script, say, tell_event, warn};
-use crate::{Answer, output};
+use crate::answer::Answer;
+use crate::message::{say, warn};
+use crate::output;
+use crate::record::{Tone, error_words, quoted, read_script, tell_event};
 
 /// The file where none is named.
 const OUTPUT: &str = "qemu.tf";

@@ -8,6 +8,8 @@ use tracewire_recorder::StopHandle;
 use tracewire_script::Excessive;
 use tracewire_views::words;
 
+use crate::message::say;
+
 /// How long each wait for an answer is, in milliseconds, between checks whether the run is to end.
 const TURN: u8 = 200;
 
@@ -18,7 +20,7 @@ pub fn ask(patterns: &[Excessive], stop: &StopHandle) -> bool {
         return false;
     }
     for pattern in patterns {
-        super::say(words::printable(&pattern.to_string()));
+        say(words::printable(&pattern.to_string()));
     }
     anstream::eprint!("tracewire: set tracepoints at all of them? [y/N] ");
     loop {

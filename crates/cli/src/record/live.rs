@@ -102,7 +102,7 @@ impl Live {
             State::NotWanted | State::Wanted(_) => Ok(()),
             State::Failed(error) => Err(error),
             State::Running(thread) => match thread.join() {
-                Ok(Err(error)) if !crate::is_broken_pipe(&error) => Err(error),
+                Ok(Err(error)) if !crate::stdout::is_broken_pipe(&error) => Err(error),
                 Ok(_) => Ok(()),
                 Err(panic) => std::panic::resume_unwind(panic),
             },
@@ -140,7 +140,7 @@ impl Wanted {
                     || counters.with(|all| all.iter().map(|one| one.aggregates()).collect());
                 let shown = follow::follow(followed, &style, counted, &mut output);
                 if let Err(error) = &shown {
-                    let why = if crate::is_broken_pipe(error) {
+                    let why = if crate::stdout::is_broken_pipe(error) {
                         "the reader of the frames has closed the output".to_owned()
                     } else {
                         error.to_string()

@@ -4,43 +4,34 @@ mod confirm;
 mod events;
 mod few;
 mod live;
+mod options;
 mod processes;
 mod report;
 pub mod signals;
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use tracewire_arch::Architecture;
 use tracewire_model::{ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
-use tracewire_recorder::{
-    BufferSize, Ending, Priority, RecordError, Recorder, Report, Stop, StopHandle, out_of_memory,
-};
+use tracewire_recorder::{Ending, Priority, RecordError, Recorder, Report, Stop, out_of_memory};
 use tracewire_script::{Script, ScriptError};
-use tracewire_tracefile::IndexCache;
 
 pub use live::Live;
+use options::{configure, live_of};
 use report::Teller;
 pub use report::{
-    Summary, Tone, error_words, first_lines, placed, quoted, resolve_warnings, say, tell_event,
-    warn,
+    Summary, Tone, error_words, first_lines, placed, quoted, resolve_warnings, tell_event,
 };
 use signals::{Signals, Watch};
 
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::RecordArguments;
 use crate::execution::elf_architecture;
-use crate::follow::Form;
 use crate::output::Output;
 use crate::progress::Progress;
-
-const NO_TRACEPOINTS: &str =
-    "the script sets no tracepoint: expected `trace LOCATION`, or -t LOCATION";
-
-/// A hint for a pattern with very many places.
-const EXCESSIVE: &str = "a narrower pattern is faster; --yes sets tracepoints at all of them, and `tracewire list` names them";
 
 /// `record`.
 pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
@@ -101,84 +92,6 @@ fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<ThreadId
     Ok(Some(all))
 }
 
-/// Whether a recording with this name is a lean one.
-pub fn is_lean_name(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "twr")
-}
-
-/// Sets a recorder's options from the command line.
-fn configure(
-    recorder: &mut Recorder,
-    arguments: &RecordArguments,
-    script: Script,
-    trigger: BTreeSet<TracepointNumber>,
-) -> anyhow::Result<()> {
-    let circular =
-        arguments.circular || !trigger.is_empty() || script.settings.circular == Some(true);
-    if circular && arguments.max_frames.is_some() {
-        anyhow::bail!(
-            "--max-frames is for a linear buffer: a circular one goes on when it is full"
-        );
-    }
-    if circular && arguments.rotate.is_some() {
-        anyhow::bail!(
-            "--rotate is for a linear buffer: a circular one has the newest frames in one file"
-        );
-    }
-    let is_lean = arguments.output.as_deref().is_some_and(is_lean_name);
-    if is_lean && arguments.live {
-        anyhow::bail!(
-            "--live shows the frames of a trace file as it grows, and a lean recording has none: expected another -o, or none"
-        );
-    }
-    recorder
-        .lean(is_lean)
-        .buffer(BufferSize::of(&script, arguments.buffer_size, circular))
-        .script(script)
-        .duration(arguments.duration)
-        .expire(arguments.expire)
-        .max_frames(arguments.max_frames)
-        .until(trigger, arguments.after)
-        .rates(crate::rate::together(&arguments.rate))
-        .budget(arguments.budget)
-        .tell_costs(arguments.verbose)
-        .mechanism(arguments.mechanism.map(Into::into).unwrap_or_default())
-        .pending(arguments.pending)
-        .keep_going(arguments.keep_going)
-        .follow_forks(arguments.follow_forks)
-        .canary(arguments.canary)
-        .rotate(arguments.rotate)
-        .type_rules(arguments.types.rules()?)
-        .collect_limits(arguments.limits.limits())
-        .redactions(arguments.redaction.redactions()?);
-    arguments.policy.apply(recorder)?;
-    if let Some(source) = arguments.debuginfod.source()? {
-        recorder.take_debug_files_from(source);
-    }
-    if let Some(cache) = IndexCache::of_user() {
-        recorder.keep_names_in(cache.folder());
-    }
-    if arguments.yes {
-        recorder.confirm(|_| true);
-    } else {
-        let stop = recorder.stop_handle();
-        recorder.confirm(move |patterns| confirm::ask(patterns, &stop));
-    }
-    Ok(())
-}
-
-fn live_of(arguments: &RecordArguments, stop: StopHandle) -> anyhow::Result<Live> {
-    if !arguments.live {
-        return Ok(Live::default());
-    }
-    let form = if arguments.json {
-        Form::Json
-    } else {
-        Form::Table
-    };
-    Ok(Live::wanted(form, arguments.types.rules()?, stop))
-}
-
 /// The recorder of a program behind a stub.
 fn upstream(
     address: ConnectionAddress,
@@ -204,7 +117,7 @@ pub fn read_script(files: &[PathBuf], tracepoints: &[String]) -> anyhow::Result<
     report::ignored_commands(&script);
     report::foreign_variables(&script);
     if script.tracepoints.is_empty() {
-        anyhow::bail!(NO_TRACEPOINTS);
+        anyhow::bail!(report::NO_TRACEPOINTS);
     }
     Ok(script)
 }

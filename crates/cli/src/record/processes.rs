@@ -18,14 +18,16 @@ use tracewire_views::words;
 use super::events::Events;
 use super::few::{TOLD, tell};
 use super::live::{AllCounters, Live};
+use super::options::{configure, live_of};
 use super::report::{
-    Tone, add_hits, ending_words, error_words, hits_words, quoted, say, skipped_words, tell_event,
-    tell_losses, tell_pauses, tell_released, tell_skipped, warn,
+    Tone, add_hits, ending_words, error_words, hits_words, quoted, skipped_words, tell_event,
+    tell_losses, tell_pauses, tell_released, tell_skipped,
 };
 use super::signals::{Signals, Watch};
-use super::{configure, live_of};
-use crate::Answer;
+use crate::answer::Answer;
 use crate::arguments::RecordArguments;
+use crate::message::{say, warn};
+use crate::output::is_lean_name;
 use crate::progress::Progress;
 
 /// The directory of the parts.
@@ -51,7 +53,7 @@ impl Folder {
                 "the trace files of several processes go into a folder, not to standard output: expected a name after -o"
             );
         }
-        if super::is_lean_name(path) {
+        if is_lean_name(path) {
             return Err(LeanRefused::Several.into());
         }
         if private::is_foreign_link(path) {

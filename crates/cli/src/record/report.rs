@@ -16,7 +16,8 @@ use tracewire_views::{paused_tracepoints, skipped_hits, taken_for_another, words
 
 use super::few::{TOLD, once_each, tell};
 use super::live::Live;
-use crate::message;
+use crate::message::{say, warn};
+use crate::output::is_lean_name;
 use crate::progress::Progress;
 
 /// How many locations of one tracepoint are listed one by one.
@@ -25,15 +26,12 @@ const LOCATIONS_TOLD: usize = 8;
 /// How many tracepoints a message names: of those that GDB takes for others, and of those with the most hits.
 const EXAMPLES_TOLD: usize = 3;
 
-/// Prints a message on stderr.
-pub fn say(message: impl std::fmt::Display) {
-    message!("tracewire: {message}");
-}
+/// A script without a tracepoint.
+pub const NO_TRACEPOINTS: &str =
+    "the script sets no tracepoint: expected `trace LOCATION`, or -t LOCATION";
 
-/// Prints a warning on stderr.
-pub fn warn(message: impl std::fmt::Display) {
-    message::write_warning(&message.to_string());
-}
+/// A hint for a pattern with very many places.
+const EXCESSIVE: &str = "a narrower pattern is faster; --yes sets tracepoints at all of them, and `tracewire list` names them";
 
 /// Names the commands of a script that have no part in a recording.
 pub fn ignored_commands(script: &Script) {
@@ -264,13 +262,13 @@ const WAIT: &str = "a place that comes with a library opened later, or with a pr
 /// An error, of whose parts there may be thousands.
 pub fn error_words(error: RecordError, verbose: bool) -> anyhow::Error {
     match error {
-        RecordError::NoTracepoints => anyhow::anyhow!(super::NO_TRACEPOINTS),
+        RecordError::NoTracepoints => anyhow::anyhow!(NO_TRACEPOINTS),
         RecordError::Script(problems) => anyhow::anyhow!(first_lines(&problems, verbose)),
         RecordError::NotFound(problems) => {
             anyhow::anyhow!("{}\n{WAIT}", first_lines(&problems, verbose))
         }
         RecordError::Excessive(patterns) => {
-            anyhow::anyhow!("{}\n{}", first_lines(&patterns, verbose), super::EXCESSIVE)
+            anyhow::anyhow!("{}\n{}", first_lines(&patterns, verbose), EXCESSIVE)
         }
         RecordError::Install(errors) => anyhow::anyhow!(first_lines(&errors, verbose)),
         RecordError::OutOfMemory(error) => anyhow::anyhow!("the run was ended: {error}"),
@@ -525,7 +523,7 @@ impl Summary<'_> {
             return;
         };
         say(format_args!("look at it with:    tracewire show {file}"));
-        match self.file().filter(|file| super::is_lean_name(file)) {
+        match self.file().filter(|file| is_lean_name(file)) {
             Some(lean) => say(format_args!(
                 "for GDB, first:     tracewire convert {file} {}",
                 quoted(&lean.with_extension("tf"))
