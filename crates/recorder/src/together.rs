@@ -5,8 +5,9 @@
 //! it is chosen, and the processors are free for what is to be done.
 //!
 //! What is to be done to stopped processes is done in *windows*, in which all of them are stopped. In a window they take turns, until
-//! its time is over. The others go on with the next window, after all have run for a moment. So no thread is stopped for longer than a
-//! window, however many processes there are, unless what is done to its process takes longer by itself.
+//! its time is over. The others go on with the next window, after all have run for a moment. So no thread is stopped for longer than
+//! the short wait for the others and a window, however many processes there are, unless what is done to its process takes longer by
+//! itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -40,12 +40,16 @@ impl Process {
         if !self.tracee.is_cleared_out {
             self.patcher().place_loader_hook();
         }
-        self.resume_idle()
+        self.resume_threads()
     }
 
     /// Resumes every thread that is stopped and not held. One with a pending report makes it first.
     pub(crate) fn resume_idle(&mut self) -> Result<(), Error> {
         self.patcher().take_memory_back()?;
+        self.resume_threads()
+    }
+
+    fn resume_threads(&mut self) -> Result<(), Error> {
         let idle: Vec<Tid> = self.tracee.threads.ids();
         for id in idle {
             if self.tracee.threads.has_something_to_tell(id) {
