@@ -4,43 +4,38 @@ use tracewire_agent_expr::{Context, EvaluationError, Verified};
 use tracewire_model::Address;
 
 use crate::collect::Moment;
-use crate::experiment::Experiment;
-use crate::maker::ConditionContext;
+use crate::maker::{ConditionContext, FrameMaker};
 use crate::printf;
-use crate::store::FrameStore;
 use crate::target::{MemoryRead, StoppedThread};
+use crate::variables::Variables;
 
 /// The longest string that is printed, in bytes.
 const LONGEST_STRING: usize = 1 << 16;
 /// How much of a string is read at once: pieces of this size do not lie across the end of a page.
 const STRING_PIECE: u64 = 256;
 
-impl<S: FrameStore> Experiment<S> {
-    /// Evaluates the condition or a command of a debugger's breakpoint for a thread that is stopped there, also without a run.
-    /// Printed text is appended to `output`; collected data is dropped.
-    ///
-    /// # Errors
-    /// When it fails; effects before the failure remain.
-    pub fn evaluate(
-        &mut self,
-        program: &Verified,
-        thread: &mut dyn StoppedThread,
-        output: &mut Vec<u8>,
-    ) -> Result<Option<u64>, EvaluationError> {
-        self.maker.begin_stop();
-        let (evaluation, fetched) = self.maker.evaluation();
-        let mut context = Printing {
-            inner: ConditionContext {
-                moment: Moment {
-                    thread,
-                    variables: &mut self.variables,
-                },
-                fetched,
-            },
-            output,
-        };
-        evaluation.evaluate(program.code(), &mut context)
-    }
+/// Evaluates the condition or a command of a debugger's breakpoint for a thread that is stopped there. Printed text is appended to
+/// `output`; collected data is dropped.
+///
+/// # Errors
+/// When it fails; effects before the failure remain.
+pub(crate) fn evaluate(
+    program: &Verified,
+    maker: &mut FrameMaker,
+    variables: &mut Variables,
+    thread: &mut dyn StoppedThread,
+    output: &mut Vec<u8>,
+) -> Result<Option<u64>, EvaluationError> {
+    maker.begin_stop();
+    let (evaluation, fetched) = maker.evaluation();
+    let mut context = Printing {
+        inner: ConditionContext {
+            moment: Moment { thread, variables },
+            fetched,
+        },
+        output,
+    };
+    evaluation.evaluate(program.code(), &mut context)
 }
 
 /// The context of a condition, and a buffer for printed text.

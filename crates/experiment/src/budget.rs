@@ -158,8 +158,13 @@ impl BudgetKeeper {
         self.budget
     }
 
-    pub(crate) fn processes(&self) -> u64 {
+    fn processes(&self) -> u64 {
         self.processes.max(1)
+    }
+
+    /// The ratio of the time to pay for a cost to the cost ([`Budget::factor`]); `None` without a budget.
+    pub(crate) fn factor(&self) -> Option<u64> {
+        self.budget.map(|budget| budget.factor(self.processes()))
     }
 
     /// Sets the number of processes that share the budget. Returns whether it has changed.

@@ -14,10 +14,11 @@ use tracewire_model::{
 
 use crate::collect::Moment;
 use crate::error::{DefineError, Part};
-use crate::experiment::Experiment;
-use crate::maker::ConditionContext;
-use crate::store::FrameStore;
+use crate::maker::{ConditionContext, FrameMaker};
+use crate::pads::Pads;
 use crate::target::{MemoryRead, StoppedThread};
+use crate::tracepoints::Tracepoint;
+use crate::variables::Variables;
 
 /// The most keys of an aggregate that stops count.
 const MOST_KEYS: usize = 1 << 16;
@@ -124,12 +125,7 @@ impl Counts {
         self.calls.clear();
     }
 
-    pub(crate) fn merge(
-        &mut self,
-        number: TracepointNumber,
-        aggregate: &Aggregate,
-        table: AggregateTable,
-    ) {
+    fn merge(&mut self, number: TracepointNumber, aggregate: &Aggregate, table: AggregateTable) {
         self.table(number, aggregate).merge(aggregate, table);
     }
 
@@ -227,17 +223,14 @@ impl Computer<'_, '_> {
     }
 }
 
-impl<S: FrameStore> Experiment<S> {
+impl Counts {
     /// The aggregates of the run: those of stops, and those of pads so far.
-    #[must_use]
-    pub fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {
-        let mut all = self.counts.tables.clone();
-        for (number, aggregate, table) in self
-            .pads
-            .get()
-            .map(|pads| pads.aggregates())
-            .unwrap_or_default()
-        {
+    pub(crate) fn with_pads(
+        &self,
+        pads: Option<&dyn Pads>,
+    ) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {
+        let mut all = self.tables.clone();
+        for (number, aggregate, table) in pads.map(Pads::aggregates).unwrap_or_default() {
             let entry = all.entry((number, aggregate.index));
             let (_, known) =
                 entry.or_insert_with(|| (aggregate.clone(), AggregateTable::default()));
@@ -249,22 +242,21 @@ impl<S: FrameStore> Experiment<S> {
     }
 
     /// Adds the counts of pads that do not exist any more.
-    pub(crate) fn take_aggregates(&mut self) {
-        let all = self
-            .pads
-            .get()
-            .map(|pads| pads.aggregates())
-            .unwrap_or_default();
-        for (number, aggregate, table) in all {
-            self.counts.merge(number, &aggregate, table);
+    pub(crate) fn take(&mut self, pads: &dyn Pads) {
+        for (number, aggregate, table) in pads.aggregates() {
+            self.merge(number, &aggregate, table);
         }
     }
 
     /// Counts the hit of a stopped thread.
-    pub(crate) fn count(&mut self, index: usize, thread: &mut dyn StoppedThread) {
-        let Some(tracepoint) = self.tracepoints.get(index) else {
-            return;
-        };
+    pub(crate) fn count(
+        &mut self,
+        tracepoint: &Tracepoint,
+        mut pads: Option<&mut (dyn Pads + 'static)>,
+        maker: &mut FrameMaker,
+        variables: &mut Variables,
+        thread: &mut dyn StoppedThread,
+    ) {
         let Some(plan) = &tracepoint.plan.counting else {
             return;
         };
@@ -278,10 +270,10 @@ impl<S: FrameStore> Experiment<S> {
             .unwrap_or_else(|| thread.timestamp().saturating_mul(1000));
         let (mut captured, mut duration) = (Vec::new(), 0);
         if plan.call == CallPart::End {
-            let in_pads = self.pads.get_mut().zip(place);
+            let in_pads = pads.as_deref_mut().zip(place);
             let in_pads = in_pads.and_then(|(pads, place)| pads.end_call(place));
             let here = || {
-                let (begun, captured) = self.counts.calls.remove(&place?)?;
+                let (begun, captured) = self.calls.remove(&place?)?;
                 Some((now.saturating_sub(begun), captured))
             };
             match in_pads.or_else(here) {
@@ -290,15 +282,12 @@ impl<S: FrameStore> Experiment<S> {
                 None => return,
             }
         }
-        let (evaluation, fetched) = self.maker.evaluation();
+        let (evaluation, fetched) = maker.evaluation();
         let mut computer = Computer {
             evaluation,
             context: CountContext {
                 context: ConditionContext {
-                    moment: Moment {
-                        thread,
-                        variables: &mut self.variables,
-                    },
+                    moment: Moment { thread, variables },
                     fetched,
                 },
                 duration,
@@ -318,7 +307,7 @@ impl<S: FrameStore> Experiment<S> {
                 let keys: Result<Vec<Key>, Unreadable> =
                     keys.iter().map(|key| computer.key(key)).collect();
                 let value = value.as_ref().map(|value| computer.key(value)).transpose();
-                let table = self.counts.table(number, aggregate);
+                let table = self.table(number, aggregate);
                 match (keys, value) {
                     (Ok(keys), Ok(value)) => {
                         if table.cells.len() >= MOST_KEYS && !table.cells.contains_key(&keys) {
@@ -336,7 +325,7 @@ impl<S: FrameStore> Experiment<S> {
             }
         } else if is_wanted.is_err() {
             for (aggregate, ..) in &plan.aggregates {
-                self.counts.table(number, aggregate).unreadable += 1;
+                self.table(number, aggregate).unreadable += 1;
             }
         }
         let (CallPart::Begin { is_loop }, Some(place)) = (plan.call, place) else {
@@ -351,14 +340,14 @@ impl<S: FrameStore> Experiment<S> {
             }
         }
         let kept = kept.filter(|_| matches!(is_wanted, Ok(true)));
-        if let Some(pads) = self.pads.get_mut() {
+        if let Some(pads) = pads {
             pads.begin_call(place, is_loop, kept);
             return;
         }
         match kept {
-            None => _ = self.counts.calls.remove(&place),
-            Some(_) if is_loop && self.counts.calls.contains_key(&place) => {}
-            Some(kept) => _ = self.counts.calls.insert(place, (now, kept)),
+            None => _ = self.calls.remove(&place),
+            Some(_) if is_loop && self.calls.contains_key(&place) => {}
+            Some(kept) => _ = self.calls.insert(place, (now, kept)),
         }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use tracewire_agent_expr::{EvaluationError, Verified};
 use tracewire_arch::RegisterLayout;
 use tracewire_fail_point::fail_point;
 use tracewire_model::{
-    Address, StatusFields, StopReason, TracepointDefinition, TracepointNumber, VariableDefinition,
-    VariableNumber,
+    Address, Aggregate, AggregateTable, Pause, StatusFields, StopReason, TracepointDefinition,
+    TracepointNumber, VariableDefinition, VariableNumber,
 };
 use tracewire_tracefile::{FrameFormat, RegisterSets};
 
-use crate::budget::BudgetKeeper;
+use crate::breakpoint;
+use crate::budget::{Budget, BudgetKeeper, Need};
 use crate::counts::Counts;
 use crate::error::{DefineError, InstallError, StartError, UnknownTracepoint};
 use crate::installed::Installed;
@@ -18,14 +20,14 @@ use crate::kept::KeptFor;
 use crate::known_registers::KnownRegisters;
 use crate::maker::FrameMaker;
 use crate::mechanism::{Mechanism, Served};
-use crate::pads::{PadTarget, RunEnd, RunPads};
+use crate::pads::{Account, PadTarget, RunEnd, RunPads};
 use crate::pieces::{AddressForm, Pieces};
 use crate::plan::Plan;
 use crate::rate::{Due, FrameRates};
 use crate::run::Run;
-use crate::stepping::Stepping;
+use crate::stepping::{Stepping, TracepointKey};
 use crate::store::FrameStore;
-use crate::target::Target;
+use crate::target::{StoppedThread, Target};
 use crate::tracepoints::{Tracepoint, Tracepoints};
 use crate::variables::Variables;
 use crate::watches::Watches;
@@ -193,7 +195,7 @@ impl<S: FrameStore> Experiment<S> {
             return Err(unknown(number, address));
         }
         for key in deleted {
-            self.forget_pause(key);
+            self.account().forget_pause(key);
             self.stepping.forget_tracepoint(key);
             self.installed.outdate(key.1);
         }
@@ -358,7 +360,7 @@ impl<S: FrameStore> Experiment<S> {
     /// Ends the run in any state; tracepoints stay installed until the next [`install`](Self::install).
     pub(crate) fn end(&mut self, end: RunEnd, now: u64) {
         self.run.end(end, now);
-        self.end_pauses(now);
+        self.account().end_pauses(now);
         self.pads.end();
         self.stepping.clear();
     }
@@ -445,6 +447,109 @@ impl<S: FrameStore> Experiment<S> {
         Ok(std::mem::replace(&mut self.store, store))
     }
 
+    /// Limits the time of each cpu that the tracepoints may take. Call it before the run is started.
+    pub fn limit_cost(&mut self, budget: Budget) {
+        self.budget.set(Some(budget));
+    }
+
+    /// The limit of the time of each cpu that the tracepoints may take.
+    #[must_use]
+    pub const fn budget(&self) -> Option<Budget> {
+        self.budget.budget()
+    }
+
+    /// Sets the number of processes that share the budget equally.
+    pub fn share_budget(&mut self, processes: u64) {
+        if self.budget.share(processes)
+            && let Some(factor) = self.budget.factor()
+            && let Some(pads) = self.pads.get_mut()
+        {
+            pads.set_budget(factor);
+        }
+    }
+
+    /// When a tracepoint was out of the program so far, because of the budget. A pause is included once it has ended: at the
+    /// latest at the end of the run. Tracepoints that were deleted since are included, too.
+    #[must_use]
+    pub fn pauses(&self, key: TracepointKey) -> &[Pause] {
+        self.budget.pauses(key)
+    }
+
+    /// Forgets the pauses that have ended, which the file of a part of the run has.
+    pub fn forget_pauses(&mut self) {
+        self.budget.forget_pauses();
+    }
+
+    /// Removes tracepoints that cost too much, or inserts them again. Call it when
+    /// [`LookAround::Change`](crate::LookAround::Change) has requested it, while the program is stopped.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install). Failed insertions are tried again later.
+    pub fn keep_budget(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
+        if !self.run.is_on() {
+            return Ok(());
+        }
+        self.look_at_rest();
+        let mut installed = Ok(());
+        match self.account().need() {
+            Need::Nothing | Need::Watch => {}
+            Need::TakeOut => {
+                self.account().pause_dearest();
+                fail_point!("budget/taking-out");
+                installed = self.install(target);
+            }
+            Need::PutBack => {
+                let back = self.budget.take_out();
+                installed = self.install(target);
+                let now = self.account().clock();
+                for (address, from) in back {
+                    let is_back = self.installed.served(address).is_some();
+                    if is_back || !self.tracepoints.is_enabled(address) {
+                        self.account().note_pause(address, from, now);
+                    } else {
+                        self.budget.begin_pause(address, from);
+                    }
+                }
+            }
+        }
+        self.account().changed();
+        installed
+    }
+
+    pub(crate) fn account(&mut self) -> Account<'_> {
+        Account {
+            keeper: &mut self.budget,
+            pads: &mut self.pads,
+            tracepoints: &self.tracepoints,
+        }
+    }
+
+    /// Evaluates the condition or a command of a debugger's breakpoint for a thread that is stopped there, also without a run.
+    /// Printed text is appended to `output`; collected data is dropped.
+    ///
+    /// # Errors
+    /// When it fails; effects before the failure remain.
+    pub fn evaluate(
+        &mut self,
+        program: &Verified,
+        thread: &mut dyn StoppedThread,
+        output: &mut Vec<u8>,
+    ) -> Result<Option<u64>, EvaluationError> {
+        breakpoint::evaluate(
+            program,
+            &mut self.maker,
+            &mut self.variables,
+            thread,
+            output,
+        )
+    }
+
+    /// The aggregates of the run: those of stops, and those of pads so far.
+    #[must_use]
+    pub fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {
+        self.counts.with_pads(self.pads.get())
+    }
+
     /// Inserts into the program what should be there and removes what should not. Every address is tried.
     ///
     /// # Errors
@@ -468,7 +573,11 @@ impl<S: FrameStore> Experiment<S> {
         let mut failures = Vec::new();
         for address in self.installed.unwanted(&wanted) {
             fail_point!("install/remove");
-            match self.take_out(address, target) {
+            let taken_out = match self.watches.take_out(address, target) {
+                true => Ok(()),
+                false => target.remove(address),
+            };
+            match taken_out {
                 Ok(()) => self.installed.remove(address),
                 Err(error) => failures.push((address, error)),
             }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tracewire_model::{Address, StopReason, ThreadId};
+use tracewire_model::{Address, OLD_VALUE, StopReason, ThreadId};
 
 use crate::collect::{Collected, Moment};
 use crate::error::HitError;
@@ -11,6 +11,7 @@ use crate::maker::{ConditionContext, Incomplete};
 use crate::pads::{BudgetLook, RunEnd};
 use crate::store::{FrameStore, StoreError};
 use crate::target::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
+use crate::watches::extended;
 
 /// The result of one tracepoint at a hit.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
                 Hit::Tracepoint(address) | Hit::Write { address, .. } => Some(address),
                 Hit::Step(_) => None,
             };
-            self.charge_stop(address, begun);
+            self.account().charge_stop(address, begun);
         }
         Outcome {
             step: self.stepping.is_stepping(thread.id()),
@@ -65,7 +66,7 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
         if !self.run.is_on() {
             return LookAround::Ended;
         }
-        match self.look_at_budget() {
+        match self.account().look() {
             BudgetLook::Kept { used } => LookAround::GoesOn {
                 filled: filled.max(used),
             },
@@ -78,7 +79,7 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
     }
 
     fn looks_now(&self) -> bool {
-        self.has_to_take_out()
+        self.budget.is_urgent()
     }
 
     fn thread_ended(&mut self, thread: ThreadId) {
@@ -98,8 +99,43 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
+    /// A thread has written to memory that is watched.
+    fn reach_write(&mut self, address: Address, length: u64, thread: &mut dyn StoppedThread) {
+        let (_, fetched) = self.maker.evaluation();
+        while fetched.ask(address.0, length) {
+            fetched.read(thread);
+        }
+        // Another run's.
+        let Some(old) = self.watches.replace(address, length, fetched) else {
+            return;
+        };
+        let variable = (self.variables.definitions())
+            .find(|variable| !variable.builtin && variable.name == OLD_VALUE)
+            .map(|variable| variable.number);
+        for place in 0..self.tracepoints.indices(address).len() {
+            let Some(&index) = self.tracepoints.indices(address).get(place) else {
+                return;
+            };
+            let watched = (self.tracepoints.get(index))
+                .and_then(|tracepoint| tracepoint.watched.as_ref())
+                .filter(|watched| watched.length == length);
+            let Some(watched) = watched else {
+                continue;
+            };
+            if let Some(number) = variable.and_then(|number| u16::try_from(number.0).ok())
+                && watched.has_old_value()
+            {
+                let order = self.options.format.byte_order;
+                self.variables.set(number, extended(&old, watched, order));
+            }
+            if self.reach(index, thread).is_end() {
+                return;
+            }
+        }
+    }
+
     /// Handles one tracepoint that a thread has reached.
-    pub(crate) fn reach(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
+    fn reach(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Reached::Nothing;
         };
@@ -131,7 +167,10 @@ impl<S: FrameStore> Experiment<S> {
         } else if !self.count_pass(index) {
             return Reached::Nothing;
         }
-        self.count(index, thread);
+        if let Some(tracepoint) = self.tracepoints.get(index) {
+            let (pads, maker) = (self.pads.get_mut(), &mut self.maker);
+            (self.counts).count(tracepoint, pads, maker, &mut self.variables, thread);
+        }
         let Some(tracepoint) = self.tracepoints.get_mut(index) else {
             return Reached::Nothing;
         };

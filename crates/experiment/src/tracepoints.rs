@@ -157,6 +157,22 @@ impl Tracepoints {
         self.places.get(&address).map_or(&[], Vec::as_slice)
     }
 
+    /// The lengths that the tracepoints at an address watch; none if they are on code.
+    pub(crate) fn watched_lengths(&self, address: Address) -> impl Iterator<Item = u64> {
+        let watched = (self.at(address)).filter_map(|tracepoint| tracepoint.watched.as_ref());
+        watched.map(|watched| watched.length)
+    }
+
+    /// Whether a tracepoint at an address is enabled.
+    pub(crate) fn is_enabled(&self, address: Address) -> bool {
+        (self.at(address)).any(|tracepoint| tracepoint.definition().enabled)
+    }
+
+    /// Whether memory is watched there, and not code traced.
+    pub(crate) fn is_watched(&self, address: Address) -> bool {
+        self.watched_lengths(address).next().is_some()
+    }
+
     pub(crate) fn at(&self, address: Address) -> impl Iterator<Item = &Tracepoint> {
         let indices = self.indices(address).iter();
         indices.filter_map(|index| self.list.get(*index))

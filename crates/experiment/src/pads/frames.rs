@@ -168,8 +168,8 @@ impl<S: FrameStore> Experiment<S> {
         if let Some(pads) = self.pads.get() {
             // A pad may have seen the clock after it was set forward, for a frame of before.
             self.run.stopped_not_before(pads.last_time());
+            self.counts.take(pads);
         }
-        self.take_aggregates();
         self.variables.unshare();
         self.pads.fold_all_counts(&mut self.tracepoints);
         self.pads.give_up();

@@ -26,8 +26,8 @@ use crate::stepping::TracepointKey;
 use crate::target::TargetError;
 use crate::variables::Builtin;
 
-pub(crate) use pauses::BudgetLook;
 pub use pauses::LocationCost;
+pub(crate) use pauses::{Account, BudgetLook};
 pub(crate) use serve::RunPads;
 
 /// A target whose program can run pads.

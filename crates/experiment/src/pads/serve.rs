@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
 
-use super::{FrameContents, Losses, PadCode, PadNeeds, PadTarget, PadTask, Pads};
+use super::{FrameContents, LocationCost, Losses, PadCode, PadNeeds, PadTarget, PadTask, Pads};
+use crate::budget::HitCost;
 use crate::experiment::{Experiment, Registers, Unreadable};
 use crate::mechanism::{Mechanism, Served};
 use crate::store::FrameStore;
@@ -129,8 +130,11 @@ impl<S: FrameStore> Experiment<S> {
         target: &mut dyn Target,
     ) -> Result<(), TargetError> {
         self.pads.fold_counts(address, &mut self.tracepoints);
-        if self.is_watched(address) {
-            return self.put_watch_in(address, target);
+        if self.tracepoints.is_watched(address) {
+            let lengths = self.tracepoints.watched_lengths(address);
+            self.watches.put_in(address, lengths, target)?;
+            self.installed.serve(address, Served::Watchpoint);
+            return Ok(());
         }
         if self.installed.mechanism() == Mechanism::Trap {
             target.insert(address)?;
@@ -177,7 +181,7 @@ impl<S: FrameStore> Experiment<S> {
 
     /// Whether tracepoints that may be traps should be traps, so that no frame is lost: a reader that waits for the disk is too
     /// slow for the rings. A frame of that length outweighs the cost of a trap.
-    pub(super) fn overfills_rings(&self, address: Address) -> bool {
+    fn overfills_rings(&self, address: Address) -> bool {
         let mut definitions = self
             .tracepoints
             .at(address)
@@ -194,11 +198,7 @@ impl<S: FrameStore> Experiment<S> {
     }
 
     /// The pad of the tracepoints at an address.
-    pub(super) fn pad(
-        &mut self,
-        address: Address,
-        target: &mut dyn Target,
-    ) -> Result<PadCode, String> {
+    fn pad(&mut self, address: Address, target: &mut dyn Target) -> Result<PadCode, String> {
         if self.options.unreadable == Unreadable::Stop {
             return Err("unreadable memory is to end the run".to_owned());
         }
@@ -252,6 +252,31 @@ impl<S: FrameStore> Experiment<S> {
         Ok(pad)
     }
 
+    /// The most that hits cost, for all tracepoints that are to be inserted. Pads are made for that, and are not inserted.
+    pub fn costs(&mut self, target: &mut dyn Target) -> Vec<LocationCost> {
+        let mut missing = self.tracepoints.enabled();
+        missing.retain(|address| self.installed.served(*address).is_none());
+        let mut costs = Vec::new();
+        for address in missing {
+            let may_have_pad = self.installed.mechanism() != Mechanism::Trap
+                && !self.tracepoints.is_watched(address)
+                && !self.overfills_rings(address);
+            let made = may_have_pad && self.pad(address, target).is_ok();
+            let of_pad = match self.pads.get() {
+                Some(pads) if made => pads.costs(address),
+                _ => &[],
+            };
+            let keys = self.tracepoints.at(address);
+            let keys = keys.map(|tracepoint| tracepoint.definition().key());
+            costs.extend(keys.enumerate().map(|(place, key)| LocationCost {
+                key,
+                cost: (of_pad.get(place).copied()).unwrap_or_else(HitCost::of_trap),
+                by_pad: place < of_pad.len(),
+            }));
+        }
+        costs
+    }
+
     fn set_up_pads(&mut self, target: &mut dyn Target) -> Result<(), String> {
         if self.pads.get().is_some_and(Pads::is_gone) {
             self.give_pads_up();
@@ -266,7 +291,7 @@ impl<S: FrameStore> Experiment<S> {
             watched: self.store.is_watched(),
             tracepoints: self.tracepoints.len(),
             counts: (self.tracepoints.iter()).any(|tracepoint| tracepoint.plan.counting.is_some()),
-            budget: self.budget_factor(),
+            budget: self.budget.factor(),
         };
         let target = target.pads().ok_or(NO_CODE)?;
         self.pads.set_up(target, &needs)

@@ -92,7 +92,7 @@ impl<S: FrameStore> Experiment<S> {
             return true;
         };
         let key = tracepoint.definition().key();
-        if self.is_behind() {
+        if self.account().is_behind() {
             return false;
         }
         let Some(rate) = self.rates.of(key.0) else {
