@@ -6,7 +6,8 @@ use tracewire_model::{Address, RegisterNumber};
 use tracewire_tracefile::{EncodeError, FrameEncoder};
 
 use crate::error::HitError;
-use crate::pieces::{Content, Missing, Pieces};
+use crate::missing::Missing;
+use crate::pieces::{Content, Pieces};
 use crate::plan::{Actions, Expression, Step};
 use crate::target::StoppedThread;
 use crate::variables::Variables;

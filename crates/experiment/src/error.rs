@@ -3,12 +3,11 @@
 use std::fmt;
 
 use tracewire_agent_expr::{EvaluationError, VerifyError};
-use tracewire_model::{Address, RegisterNumber, TracepointNumber};
+use tracewire_model::{Address, RegisterNumber, ThreadId, TracepointNumber};
 use tracewire_tracefile::EncodeError;
 
-use crate::pieces::FRAME_LIMIT;
+use crate::limits::FRAME_LIMIT;
 use crate::store::StoreError;
-use crate::target::TargetError;
 
 /// A part of a definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +78,36 @@ pub enum UnknownTracepoint {
     Location(TracepointNumber, Address),
 }
 
+/// An error of a target.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// The address has no code for a tracepoint.
+    #[error("no tracepoint can be put at {address}: {reason}")]
+    CannotInsert {
+        /// The address.
+        address: Address,
+        /// Why not.
+        reason: String,
+    },
+    /// No memory is mapped at the address: a library was unmapped, for example.
+    #[error("no tracepoint can be put at {0}: no memory is mapped there")]
+    NotMapped(Address),
+    /// The thread or the process has ended.
+    #[error("thread {0} is gone")]
+    Gone(ThreadId),
+    /// The kernel refused.
+    #[error("{call} failed for thread {thread}: {reason}")]
+    System {
+        /// The system call.
+        call: &'static str,
+        /// The thread that the call was for.
+        thread: ThreadId,
+        /// The kernel's reason.
+        reason: String,
+    },
+}
+
 /// An address that the target could not serve, and its tracepoints.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("tracepoint {}: {error}", numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
@@ -122,7 +151,7 @@ pub(crate) enum HitError {
     BadMemory(Address),
     #[error("a frame would hold more than {FRAME_LIMIT} bytes")]
     FrameTooLong,
-    #[error("a hit collects more than {} pieces", crate::pieces::PIECE_LIMIT)]
+    #[error("a hit collects more than {} pieces", crate::limits::PIECE_LIMIT)]
     TooManyPieces,
     #[error(transparent)]
     Encode(#[from] EncodeError),

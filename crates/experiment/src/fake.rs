@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracewire_model::{Address, ByteOrder, RegisterNumber, ThreadId};
 
-use crate::target::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target, TargetError};
+use crate::error::TargetError;
+use crate::target::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target};
 
 /// The state of a thread of the program at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

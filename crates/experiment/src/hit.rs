@@ -6,9 +6,11 @@ use tracewire_model::{Address, OLD_VALUE, StopReason, ThreadId};
 
 use crate::collect::{Collected, Moment};
 use crate::error::HitError;
-use crate::experiment::{Experiment, Unreadable};
+use crate::experiment::Experiment;
 use crate::maker::{ConditionContext, Incomplete};
-use crate::pads::{BudgetLook, RunEnd};
+use crate::options::Unreadable;
+use crate::pads::BudgetLook;
+use crate::run_end::RunEnd;
 use crate::store::{FrameStore, StoreError};
 use crate::target::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 use crate::watches::extended;

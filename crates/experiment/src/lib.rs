@@ -43,7 +43,9 @@
 
 mod breakpoint;
 mod budget;
+mod builtin;
 mod collect;
+mod counting_plan;
 mod counts;
 mod definitions;
 mod error;
@@ -56,15 +58,19 @@ mod in_file;
 mod installed;
 mod kept;
 mod known_registers;
+mod limits;
 mod maker;
 mod marker;
 mod mechanism;
+mod missing;
+mod options;
 mod pads;
 mod pieces;
 mod plan;
 mod printf;
 mod rate;
 mod run;
+mod run_end;
 mod stepping;
 mod store;
 mod target;
@@ -74,26 +80,27 @@ mod watches;
 mod withheld;
 
 pub use budget::{Budget, BudgetError, HitCost, SLACK as BUDGET_SLACK};
-pub use counts::CallKey;
+pub use builtin::Builtin;
 pub use definitions::{Definitions, DefinitionsError};
-pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
-pub use experiment::{Experiment, Options, Registers, Unreadable};
+pub use error::{DefineError, InstallError, Part, StartError, TargetError, UnknownTracepoint};
+pub use experiment::Experiment;
 pub use in_file::tell_as_gdb_takes;
+pub use limits::FRAME_LIMIT;
 pub use marker::{Marked, MarkedHandler, MarkerValue};
 pub use mechanism::{Mechanism, Served};
+pub use missing::Missing;
+pub use options::{Options, Registers, Unreadable};
 pub use pads::{
-    Fault, FaultKind, FrameContents, FrameSink, KeptSet, LocationCost, Losses, PadCode, PadNeeds,
-    PadTarget, PadTask, PadUpdate, Pads, RunEnd, SharedVariable, Writers,
+    CallKey, Fault, FaultKind, FrameContents, FrameSink, KeptSet, LocationCost, Losses, PadCode,
+    PadNeeds, PadTarget, PadTask, PadUpdate, Pads, SharedVariable, Writers,
 };
-pub use pieces::{AddressForm, FRAME_LIMIT, Missing};
+pub use pieces::AddressForm;
 pub use rate::{FrameRate, FrameRateError, FrameRates, Pace};
+pub use run_end::RunEnd;
 pub use stepping::TracepointKey;
 pub use store::{CircularStore, FrameStore, LinearStore, StoreError};
 #[cfg(target_os = "linux")]
 pub use store::{LeanStore, SpoolStore};
-pub use target::{
-    Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, Target, TargetError,
-};
+pub use target::{Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, Target};
 pub use tracepoints::Tracepoint;
-pub use variables::Builtin;
 pub use withheld::Withheld;

@@ -6,9 +6,10 @@ use tracewire_model::{RegisterNumber, TracepointDefinition, TracepointNumber};
 use tracewire_tracefile::{EncodeError, FrameEncoder, RegisterSets};
 
 use crate::collect::{Collected, Collector, Moment};
-use crate::experiment::{Options, Registers};
 use crate::fetched::Fetched;
 use crate::kept::{KeptFor, KeptRegisters};
+use crate::options::Options;
+use crate::options::Registers;
 use crate::pads::KeptSet;
 use crate::pieces::{AddressForm, Pieces};
 use crate::plan::{Actions, Plan};

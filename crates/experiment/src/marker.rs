@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use tracewire_agent_expr::{Context, Evaluation, Verified};
 use tracewire_model::{Address, RegisterNumber, ThreadId};
 
-use crate::target::{Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, TargetError};
+use crate::error::TargetError;
+use crate::target::{Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread};
 
 /// One argument of a marker.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,12 +6,8 @@ use tracewire_tracefile::{EncodeError, FrameEncoder};
 
 use crate::error::HitError;
 use crate::fetched::{Coverage, Fetched, ROOM_KEPT};
-
-/// The most bytes that the actions of one hit may collect. Hostile or careless actions must not use up all memory.
-pub const FRAME_LIMIT: u64 = 16 << 20;
-
-/// How many pieces one hit may collect; a loop in an expression could go on collecting for long.
-pub(crate) const PIECE_LIMIT: usize = 4096;
+use crate::limits::{FRAME_LIMIT, PIECE_LIMIT};
+use crate::missing::Missing;
 
 /// Strings are read up to the ends of pages, so that one that ends before unreadable memory does not touch it. Any
 /// divisor of the real page size would do.
@@ -50,28 +46,6 @@ impl AddressForm {
             Self::Low32 => Address(low as u64),
             Self::Extended32 => Address((low.cast_signed() as i64).cast_unsigned()),
         }
-    }
-}
-
-/// Memory that was to be collected and could not be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Missing {
-    /// How many values are missing, wholly or from some byte on.
-    pub count: u64,
-    /// The address that could not be read for the first of them.
-    pub first: Option<Address>,
-}
-
-impl Missing {
-    pub(crate) fn note(&mut self, address: Address) {
-        self.count += 1;
-        self.first.get_or_insert(address);
-    }
-
-    /// Adds the missing values of a later part of a run.
-    pub fn add(&mut self, other: Self) {
-        self.count += other.count;
-        self.first = self.first.or(other.first);
     }
 }
 

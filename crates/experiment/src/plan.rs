@@ -5,9 +5,9 @@ use tracewire_model::{
     Action, DURATION_VARIABLE, RegisterMask, RegisterNumber, TracepointDefinition,
 };
 
-use crate::counts::CountingPlan;
+use crate::counting_plan::CountingPlan;
 use crate::error::{DefineError, Part};
-use crate::pieces::FRAME_LIMIT;
+use crate::limits::FRAME_LIMIT;
 use crate::withheld::Withheld;
 
 /// A tracepoint's condition and actions, checked and prepared.

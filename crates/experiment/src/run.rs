@@ -2,7 +2,7 @@
 
 use tracewire_model::{StatusFields, StopReason};
 
-use crate::pads::RunEnd;
+use crate::run_end::RunEnd;
 use crate::store::FrameStore;
 
 /// The run that is on, or the last one.

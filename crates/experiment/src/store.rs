@@ -1,13 +1,12 @@
 //! The trace buffer: where frames are stored, and what happens when it is full.
 
+use crate::run_end::RunEnd;
 use std::collections::VecDeque;
 
 use tracewire_model::{ByteOrder, StopReason, TracepointNumber};
 use tracewire_tracefile::RegisterSets;
 #[cfg(target_os = "linux")]
 use tracewire_tracefile::{Spool, WriteError, lean::LeanSpool};
-
-use crate::pads::RunEnd;
 
 /// Tracepoint number and size, before a frame's blocks.
 const FRAME_HEADER: usize = 6;

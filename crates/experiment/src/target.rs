@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracewire_model::{Address, RegisterNumber, ThreadId};
 
+use crate::error::TargetError;
 use crate::pads::PadTarget;
 
 /// One piece of memory to be read; many are read in one call.
@@ -206,34 +207,4 @@ pub trait Target {
     fn pads(&mut self) -> Option<&mut dyn PadTarget> {
         None
     }
-}
-
-/// An error of a target.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TargetError {
-    /// The address has no code for a tracepoint.
-    #[error("no tracepoint can be put at {address}: {reason}")]
-    CannotInsert {
-        /// The address.
-        address: Address,
-        /// Why not.
-        reason: String,
-    },
-    /// No memory is mapped at the address: a library was unmapped, for example.
-    #[error("no tracepoint can be put at {0}: no memory is mapped there")]
-    NotMapped(Address),
-    /// The thread or the process has ended.
-    #[error("thread {0} is gone")]
-    Gone(ThreadId),
-    /// The kernel refused.
-    #[error("{call} failed for thread {thread}: {reason}")]
-    System {
-        /// The system call.
-        call: &'static str,
-        /// The thread that the call was for.
-        thread: ThreadId,
-        /// The kernel's reason.
-        reason: String,
-    },
 }

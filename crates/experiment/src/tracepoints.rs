@@ -6,8 +6,8 @@ use tracewire_model::{
     Action, Address, TracepointDefinition, TracepointNumber, TracepointUsage, WatchedObject,
 };
 
+use crate::missing::Missing;
 use crate::pads::PadUpdate;
-use crate::pieces::Missing;
 use crate::plan::Plan;
 use crate::stepping::TracepointKey;
 

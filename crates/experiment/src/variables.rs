@@ -5,39 +5,22 @@ use std::rc::Rc;
 use tracewire_model::{VariableDefinition, VariableNumber};
 use tracewire_tracefile::{FRACTION, fraction_of};
 
+use crate::builtin::Builtin;
 use crate::pads::SharedVariable;
 use crate::target::StoppedThread;
 
-/// A variable whose value comes from the target.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Builtin {
-    /// When the thread stopped, in microseconds.
-    Timestamp,
-    /// Which thread.
-    Thread,
-    /// On which cpu.
-    Cpu,
-}
-
-impl Builtin {
-    pub(crate) const ALL: [Self; 3] = [Self::Timestamp, Self::Thread, Self::Cpu];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Timestamp => "trace_timestamp",
-            Self::Thread => "trace_thread",
-            Self::Cpu => "trace_cpu",
-        }
-    }
-
-    fn value(self, thread: &mut dyn StoppedThread, pad_time: Option<(u64, u64)>) -> i64 {
-        match self {
-            Self::Timestamp => pad_time
-                .map_or_else(|| thread.timestamp(), |(time, _)| time)
-                .cast_signed(),
-            Self::Thread => i64::from(thread.id().0),
-            Self::Cpu => i64::from(thread.cpu()),
-        }
+/// The value of a builtin variable for a thread that has stopped, at a time by the clock of pads if there are any.
+fn builtin_value(
+    builtin: Builtin,
+    thread: &mut dyn StoppedThread,
+    pad_time: Option<(u64, u64)>,
+) -> i64 {
+    match builtin {
+        Builtin::Timestamp => pad_time
+            .map_or_else(|| thread.timestamp(), |(time, _)| time)
+            .cast_signed(),
+        Builtin::Thread => i64::from(thread.id().0),
+        Builtin::Cpu => i64::from(thread.cpu()),
     }
 }
 
@@ -161,7 +144,7 @@ impl Variables {
                 .list
                 .iter()
                 .find(|variable| variable.builtin == Some(builtin))?;
-            let value = builtin.value(thread, self.pad_time);
+            let value = builtin_value(builtin, thread, self.pad_time);
             Some((variable.definition.number, value))
         });
         builtins.chain(fraction)
@@ -197,7 +180,7 @@ impl Variables {
             Some(Variable {
                 builtin: Some(builtin),
                 ..
-            }) => builtin.value(thread, pad_time),
+            }) => builtin_value(*builtin, thread, pad_time),
             Some(variable) => variable.stored(),
             None => 0,
         }

@@ -5,8 +5,9 @@ use std::collections::btree_map::Entry;
 
 use tracewire_model::{Address, ByteOrder, WatchedObject};
 
+use crate::error::TargetError;
 use crate::fetched::{Coverage, Fetched};
-use crate::target::{Target, TargetError};
+use crate::target::Target;
 
 /// The memory that is watched, by its address and length, with its bytes as they were last seen.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use tracewire_model::{ByteOrder, StatusFields, StopReason, VariableNumber};
 
 use super::progress::{LocationCounts, Progress};
 use crate::experiment::Experiment;
-use crate::pads::RunEnd;
+use crate::run_end::RunEnd;
 use crate::store::{FrameStore, StoreError};
 
 /// Tracepoint number and size, before a frame's blocks.

@@ -6,7 +6,7 @@ use tracewire_model::{
     Address, Status, StatusFields, TracepointNumber, TracepointUsage, VariableNumber,
 };
 
-use crate::pieces::Missing;
+use crate::missing::Missing;
 use crate::stepping::TracepointKey;
 
 /// The state of a run, without its frames.

@@ -6,6 +6,7 @@
 
 mod frames;
 mod pauses;
+mod run_pads;
 mod serve;
 mod stops;
 
@@ -14,21 +15,21 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tracewire_model::{
-    Address, Aggregate, AggregateTable, RegisterMask, StopReason, TracepointDefinition,
-    TracepointNumber, VariableNumber,
+    Address, Aggregate, AggregateTable, RegisterMask, TracepointDefinition, TracepointNumber,
+    VariableNumber,
 };
 
 use crate::budget::HitCost;
-use crate::counts::CallKey;
-use crate::pieces::Missing;
+use crate::builtin::Builtin;
+use crate::error::TargetError;
+use crate::missing::Missing;
 use crate::rate::FrameRate;
+use crate::run_end::RunEnd;
 use crate::stepping::TracepointKey;
-use crate::target::TargetError;
-use crate::variables::Builtin;
 
 pub use pauses::LocationCost;
 pub(crate) use pauses::{Account, BudgetLook};
-pub(crate) use serve::RunPads;
+pub(crate) use run_pads::RunPads;
 
 /// A target whose program can run pads.
 pub trait PadTarget {
@@ -160,29 +161,6 @@ pub enum Writers {
     Gone,
 }
 
-/// Why a run has ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RunEnd {
-    /// The reason.
-    pub reason: StopReason,
-    /// The error, or the note of the user who ended it.
-    pub text: Option<String>,
-    /// The tracepoint whose pass count or error it was.
-    pub tracepoint: Option<TracepointNumber>,
-}
-
-impl RunEnd {
-    /// An end without a text.
-    #[must_use]
-    pub const fn new(reason: StopReason, tracepoint: Option<TracepointNumber>) -> Self {
-        Self {
-            reason,
-            text: None,
-            tracepoint,
-        }
-    }
-}
-
 /// Frames that pads began, or would have made, and that are in no buffer, by the reason of the loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Losses {
@@ -232,6 +210,10 @@ pub trait FrameSink {
     /// Keeps the frame of a hit or of a step of a tracepoint; false if it cannot be kept, nor any after it.
     fn keep(&mut self, tracepoint: Option<TracepointKey>, step: bool, frame: &[u8]) -> bool;
 }
+
+/// The key of a call that has begun: the tracepoint, and the stack pointer at the function's first instruction. No two threads have
+/// the same one.
+pub type CallKey = (TracepointNumber, u64);
 
 /// The pads of a run. Times are by the clock of all its frames, in microseconds.
 pub trait Pads: fmt::Debug {

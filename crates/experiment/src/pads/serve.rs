@@ -5,122 +5,20 @@ use std::collections::BTreeSet;
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
 
-use super::{FrameContents, LocationCost, Losses, PadCode, PadNeeds, PadTarget, PadTask, Pads};
+use super::{FrameContents, LocationCost, PadCode, PadNeeds, PadTask, Pads};
 use crate::budget::HitCost;
-use crate::experiment::{Experiment, Registers, Unreadable};
+use crate::error::TargetError;
+use crate::experiment::Experiment;
 use crate::mechanism::{Mechanism, Served};
+use crate::options::{Registers, Unreadable};
 use crate::store::FrameStore;
-use crate::target::{Target, TargetError};
-use crate::tracepoints::Tracepoints;
+use crate::target::Target;
 
 /// The most bytes of memory that a tracepoint may collect at once in a pad, if its mechanism is not fixed by the user.
 const MOST_BY_CHOICE: u64 = 4096;
 
 const NO_CODE: &str =
     "no memory is shared with the program: the target runs no code but the program's";
-
-/// The pads of a run, if there are any.
-#[derive(Debug, Default)]
-pub(crate) struct RunPads {
-    pads: Option<Box<dyn Pads>>,
-    /// Why there are none in this run.
-    refusal: Option<String>,
-    /// The losses of removed pads.
-    past_losses: Losses,
-    /// The frames that were given up there for newer ones.
-    past_dropped: u64,
-    /// Whether the memory of the pads that were given up last is still in the program.
-    is_memory_left: bool,
-}
-
-impl RunPads {
-    pub(crate) fn get(&self) -> Option<&dyn Pads> {
-        self.pads.as_deref()
-    }
-
-    pub(crate) fn get_mut(&mut self) -> Option<&mut (dyn Pads + 'static)> {
-        self.pads.as_deref_mut()
-    }
-
-    pub(crate) fn losses(&self) -> Losses {
-        self.get().map_or(self.past_losses, |pads| {
-            self.past_losses.and(&pads.losses())
-        })
-    }
-
-    /// How many frames pads gave up for newer ones.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.past_dropped + self.get().map_or(0, Pads::dropped)
-    }
-
-    /// Resets the losses at the beginning of a run.
-    pub(crate) fn forget_losses(&mut self) {
-        self.past_losses = Losses::default();
-        self.past_dropped = 0;
-    }
-
-    /// Whether there are pads, or why there are none; nothing before they are set up.
-    fn state(&self) -> Option<Result<(), String>> {
-        match (&self.pads, &self.refusal) {
-            (Some(_), _) => Some(Ok(())),
-            (None, Some(refusal)) => Some(Err(refusal.clone())),
-            (None, None) => None,
-        }
-    }
-
-    fn set_up(&mut self, target: &mut dyn PadTarget, needs: &PadNeeds) -> Result<(), String> {
-        debug_assert!(self.pads.is_none(), "they are set up once");
-        let made = target.set_up_pads(needs);
-        fail_point!("pads/shared");
-        let pads = made.inspect_err(|refusal| self.refusal = Some(refusal.clone()))?;
-        self.pads = Some(pads);
-        Ok(())
-    }
-
-    /// Has them do nothing from now on, or since the stop that has ended the run.
-    pub(crate) fn end(&mut self) {
-        if let Some(pads) = self.get_mut() {
-            pads.end();
-        }
-    }
-
-    /// Adds the counts of a pad to the tracepoints at an address. The pad then begins at 0 again.
-    pub(crate) fn fold_counts(&mut self, address: Address, tracepoints: &mut Tracepoints) {
-        let Some(pads) = self.get_mut() else { return };
-        for place in 0..tracepoints.indices(address).len() {
-            let index = tracepoints.indices(address).get(place).copied();
-            if let Some(tracepoint) = index.and_then(|index| tracepoints.get_mut(index))
-                && let Some(counts) = pads.take_counts(tracepoint.definition().key())
-            {
-                tracepoint.fold_counts(counts);
-            }
-        }
-    }
-
-    pub(super) fn fold_all_counts(&mut self, tracepoints: &mut Tracepoints) {
-        let addresses: Vec<Address> = tracepoints.addresses().collect();
-        for address in addresses {
-            self.fold_counts(address, tracepoints);
-        }
-    }
-
-    /// Sets the enabled tracepoints for the pads.
-    pub(crate) fn tell_enabled(&mut self, tracepoints: &Tracepoints) {
-        if let Some(pads) = self.get_mut() {
-            pads.set_enabled(&|key| {
-                let tracepoint = tracepoints.by_key(key);
-                tracepoint.is_some_and(|tracepoint| tracepoint.definition().enabled)
-            });
-        }
-    }
-
-    /// Forgets the pads, which do not exist any more.
-    pub(super) fn give_up(&mut self) {
-        self.past_losses = self.losses();
-        self.past_dropped = self.dropped();
-        self.pads = None;
-    }
-}
 
 impl<S: FrameStore> Experiment<S> {
     /// Inserts a tracepoint by the best means that are allowed.
@@ -304,7 +202,7 @@ impl<S: FrameStore> Experiment<S> {
         if self.run.is_on() || !self.installed.is_empty() {
             return;
         }
-        self.pads.refusal = None;
+        self.pads.forget_refusal();
         if self.pads.get().is_none() {
             return;
         }
@@ -313,12 +211,12 @@ impl<S: FrameStore> Experiment<S> {
         }
         fail_point!("pads/left");
         self.give_pads_up();
-        self.pads.is_memory_left = true;
+        self.pads.leave_memory();
     }
 
     /// Removes from the program the memory of pads that [`empty_pads`](Self::empty_pads) has left.
     pub fn remove_pads(&mut self, target: &mut dyn Target) {
-        if !std::mem::take(&mut self.pads.is_memory_left) {
+        if !self.pads.take_memory_left() {
             return;
         }
         if let Some(target) = target.pads() {
