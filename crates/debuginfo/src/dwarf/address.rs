@@ -2,8 +2,9 @@
 
 use gimli::constants;
 
+use super::ranges::MOST_UNIT_RANGES;
 use super::ranges::code_ranges;
-use super::{DebugInformation, MOST_UNIT_RANGES, Unit};
+use super::{DebugInformation, Unit};
 
 /// Code of a unit.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 mod address;
 pub(crate) mod block;
 mod descriptors;
+mod die;
 mod entry;
 pub(crate) mod index;
 pub(crate) mod line;
@@ -18,32 +19,18 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gimli::{AttributeValue, Dwarf, SectionId, UnitOffset, constants};
+use gimli::{AttributeValue, Dwarf, SectionId, constants};
 
 use crate::module::kept::Key;
 use crate::module::{Image, Reader, Sections};
 use crate::types::Language;
 use block::BlockTree;
 use descriptors::Descriptors;
+pub(crate) use die::{Die, Entry, Unit, Value, flag};
 use index::{Index, Name};
 use line::LineTable;
 use linkage::LinkageNames;
 use split::{SplitReader, SplitUnit};
-
-pub(crate) type Unit = gimli::Unit<Reader>;
-pub(crate) type Entry = gimli::DebuggingInformationEntry<Reader>;
-pub(crate) type Value = AttributeValue<Reader>;
-
-/// How many address ranges the units of one module may have: a damaged file can name one long list often.
-const MOST_UNIT_RANGES: usize = 1 << 21;
-
-/// An entry of a module's debug information.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Die {
-    /// Which unit, by its place in [`DebugInformation`].
-    pub(crate) unit: usize,
-    pub(crate) offset: UnitOffset<usize>,
-}
 
 /// The units of a module.
 #[derive(Debug)]
@@ -349,11 +336,6 @@ impl DebugInformation {
         self.index
             .get_or_init(|| Index::get(self, self.index_key.as_ref()))
     }
-}
-
-/// Whether a flag is set.
-pub(crate) fn flag(entry: &Entry, name: constants::DwAt) -> bool {
-    matches!(entry.attr_value(name), Some(AttributeValue::Flag(true)))
 }
 
 fn language_of(language: constants::DwLang) -> Language {

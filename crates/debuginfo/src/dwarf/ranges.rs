@@ -2,9 +2,13 @@
 
 use gimli::{AttributeValue, constants};
 
-use super::{Entry, MOST_UNIT_RANGES, Unit};
+use super::{Entry, Unit};
+use crate::module::Reader;
 
-type Dwarf = gimli::Dwarf<super::Reader>;
+type Dwarf = gimli::Dwarf<Reader>;
+
+/// How many address ranges the units of one module may have: a damaged file can name one long list often.
+pub(super) const MOST_UNIT_RANGES: usize = 1 << 21;
 
 /// The ranges of an entry's code in the order of their list, without empty ones and those that the linker dropped, which are at 0.
 ///

@@ -4,7 +4,7 @@ use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, ST
 use object::{Object, ObjectSymbol, SymbolFlags};
 use tracewire_arch::Architecture;
 
-use super::image::Image;
+use super::image::{Image, code_address};
 use super::kept::{Cache, Content, Kept, Key};
 use super::{go, mini_debug};
 
@@ -369,20 +369,6 @@ fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSy
             .and_then(|index| u16::try_from(index).ok())
             .unwrap_or(u16::MAX),
     })
-}
-
-/// The address of a function's code, from a symbol or a pointer: on Arm and MIPS bit 0 selects the instruction set (Thumb, MIPS16
-/// or microMIPS), and is not part of the address.
-pub(crate) const fn code_address(architecture: Architecture, address: u64) -> u64 {
-    match architecture {
-        Architecture::Arm
-        | Architecture::ArmBig
-        | Architecture::Mips
-        | Architecture::MipsLittle
-        | Architecture::Mips64
-        | Architecture::Mips64Little => address & !1,
-        _ => address,
-    }
 }
 
 /// Whether a name is none of the program's: the mapping symbols of the Arm and RISC-V ELF specifications, which say

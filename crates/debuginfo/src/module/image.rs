@@ -10,8 +10,6 @@ use tracewire_arch::Architecture;
 use tracewire_mapped_file::SharedBytes;
 use tracewire_model::Address;
 
-use super::Segment;
-use super::elf_symbol::code_address;
 use crate::error::SymbolError;
 
 /// The reader of everything: a slice of the file, or of a section that was compressed in it.
@@ -19,6 +17,23 @@ pub(crate) type Reader = EndianReader<RunTimeEndian, SharedBytes>;
 
 /// The largest section that is decompressed.
 const LARGEST_SECTION: u64 = 4 << 30;
+
+/// A part of a module that is loaded into memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Where it is in memory, bias added.
+    pub address: Address,
+    /// Its size in memory, in bytes.
+    pub size: u64,
+    /// Where its bytes are in the file.
+    pub file_offset: u64,
+    /// How many bytes the file has; the rest is zero.
+    pub file_size: u64,
+    /// Whether the program may write there.
+    pub writable: bool,
+    /// Whether it holds code.
+    pub executable: bool,
+}
 
 /// An ELF file. It is mapped, since most of it is never read. Parts that are lost when a program is rebuilt during a trace read as
 /// zeros.
@@ -360,4 +375,18 @@ fn sections(file: &object::File<'_>) -> Vec<Section> {
             }
         })
         .collect()
+}
+
+/// The address of a function's code, from a symbol or a pointer: on Arm and MIPS bit 0 selects the instruction set (Thumb, MIPS16
+/// or microMIPS), and is not part of the address.
+pub(crate) const fn code_address(architecture: Architecture, address: u64) -> u64 {
+    match architecture {
+        Architecture::Arm
+        | Architecture::ArmBig
+        | Architecture::Mips
+        | Architecture::MipsLittle
+        | Architecture::Mips64
+        | Architecture::Mips64Little => address & !1,
+        _ => address,
+    }
 }

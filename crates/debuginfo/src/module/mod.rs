@@ -4,6 +4,7 @@ mod debug_file;
 pub(crate) mod demangle;
 mod elf_symbol;
 mod go;
+mod id;
 mod image;
 pub(crate) mod indirect;
 pub(crate) mod kept;
@@ -21,8 +22,10 @@ use tracewire_arch::Architecture;
 use tracewire_model::Address;
 
 pub use debug_file::DebugFileSource;
-pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols, code_address};
-pub(crate) use image::{Image, Reader};
+pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols};
+pub use id::ModuleId;
+pub use image::Segment;
+pub(crate) use image::{Image, Reader, code_address};
 pub(crate) use kept::Cache;
 use kept::{Content, Key};
 use known_names::{Kind, KnownNames};
@@ -34,27 +37,6 @@ use crate::dwarf::DebugInformation;
 use crate::dwarf::index::Name;
 use crate::error::SymbolError;
 use crate::unwind::FrameTables;
-
-/// A module in a [`crate::Symbols`]: its number in the order in which they were added.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ModuleId(pub u32);
-
-/// A part of a module that is loaded into memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Segment {
-    /// Where it is in memory, bias added.
-    pub address: Address,
-    /// Its size in memory, in bytes.
-    pub size: u64,
-    /// Where its bytes are in the file.
-    pub file_offset: u64,
-    /// How many bytes the file has; the rest is zero.
-    pub file_size: u64,
-    /// Whether the program may write there.
-    pub writable: bool,
-    /// Whether it holds code.
-    pub executable: bool,
-}
 
 /// Facts about a module.
 #[derive(Clone, Debug)]
