@@ -7,6 +7,7 @@ mod fuzz;
 mod gdb;
 mod package;
 mod prose;
+mod ratio;
 mod real;
 mod running;
 mod setup;

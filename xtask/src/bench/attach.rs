@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use super::median;
+use crate::ratio::median;
 use crate::running::Running;
 use crate::{setup, workspace};
 

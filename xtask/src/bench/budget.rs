@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::median;
+use crate::ratio::median;
 use crate::workspace;
 
 #[derive(clap::Args)]

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::executions::python;
 use super::file::{seconds, sequential_read};
 use super::goals::verdict;
-use super::print_ratio;
+use crate::ratio::{median, print_ratio};
 use crate::workspace;
 
 #[derive(clap::Args)]
@@ -204,11 +204,11 @@ fn convert(programs: &Programs, folder: &Path, arguments: &Arguments) -> Result<
         &theirs,
         &own,
     );
-    let ratio = super::median(&theirs) / super::median(&own);
+    let ratio = median(&theirs) / median(&own);
     println!(
         "  {:.2} s and {:.2} s: {}",
-        super::median(&theirs),
-        super::median(&own),
+        median(&theirs),
+        median(&own),
         verdict(ratio >= 1.0)
     );
     Ok(())
@@ -248,11 +248,11 @@ fn query(programs: &Programs, folder: &Path, arguments: &Arguments) -> Result<()
         &theirs,
         &own,
     );
-    let ratio = super::median(&theirs) / super::median(&own);
+    let ratio = median(&theirs) / median(&own);
     println!(
         "  {:.2} s and {:.2} s: {}",
-        super::median(&theirs),
-        super::median(&own),
+        median(&theirs),
+        median(&own),
         verdict(ratio >= FASTER)
     );
     Ok(())

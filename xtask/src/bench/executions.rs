@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use super::goals::verdict;
 use super::trace::example;
-use super::{median, print_ratio};
+use crate::ratio::{median, print_ratio};
 use crate::workspace;
 
 #[derive(clap::Args)]

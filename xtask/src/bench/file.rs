@@ -16,7 +16,8 @@ use tracewire_model::{
 use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
 
 use super::goals::verdict;
-use super::{median, show};
+use super::show;
+use crate::ratio::median;
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]

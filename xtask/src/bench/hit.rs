@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{median, print_ratio};
+use crate::ratio::{median, print_ratio};
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::hit::nanoseconds_per_call;
-use super::median;
+use crate::ratio::median;
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]

@@ -16,7 +16,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tracewire_test_support::{BARE_MACHINES, BareMachine, Gdb, Qemu};
 
-use super::{median, print_ratio};
+use crate::ratio::{median, print_ratio};
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tracewire_test_support::{BARE_MACHINES, BareMachine};
 
-use super::{median, print_ratio};
+use crate::ratio::{median, print_ratio};
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]

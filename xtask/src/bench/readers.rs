@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::goals::verdict;
-use super::median;
+use crate::ratio::median;
 use crate::workspace;
 
 /// The goal on two processors that do nothing else, in MB/s.

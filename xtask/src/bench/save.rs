@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::median;
+use crate::ratio::median;
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use super::{median, print_ratio};
+use crate::ratio::{median, print_ratio};
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]

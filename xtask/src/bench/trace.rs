@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::file::{evict, measure, seconds};
 use super::goals::verdict;
-use super::{median, readers};
+use super::readers;
+use crate::ratio::median;
 use crate::workspace;
 
 #[derive(clap::Args)]

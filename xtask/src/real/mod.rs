@@ -121,7 +121,7 @@ fn examine(subject: &mut dyn Subject, tracewire: &Tracewire, rounds: usize) -> R
             }
         }
     }
-    let median = crate::bench::median;
+    let median = crate::ratio::median;
     let share = |shares: &[f64]| {
         if shares.is_empty() {
             "-".to_owned()

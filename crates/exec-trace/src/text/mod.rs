@@ -44,9 +44,11 @@
 pub(crate) mod control_flow;
 mod cursor;
 mod detect;
+mod dialect;
 mod error;
 pub mod execlog;
 pub mod gem5;
+mod lines;
 pub mod microtesk;
 pub mod nios2;
 mod owner;
@@ -65,18 +67,16 @@ mod transcriber;
 
 use std::fmt;
 
-use memchr::memchr;
-
+pub(crate) use dialect::{Dialect, LineState};
 pub use error::{LineError, UnparsedLine};
+use lines::{Lines, is_blank_line};
 pub use owner::{AHEAD, WINDOW};
 pub use pieces::Piece;
 pub use refusal::{Refusal, refusal};
 pub(crate) use source::of_big_endian;
 pub use source::{Compression, OpenError, TraceText, beginning, transcribed};
 
-use crate::record::{
-    Access, AccessKind, Event, Instruction, Line, Owner, Record, RegisterWrite, Time,
-};
+use crate::record::{Access, Event, Instruction, Line, Owner, Record, RegisterWrite};
 
 /// A form of text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -335,93 +335,6 @@ pub fn first_error(format: Format, line: &[u8]) -> Option<LineError> {
     first.0
 }
 
-/// What a line's reading needs to know of the lines before it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LineState {
-    /// The time of this line once it is read, or of the line before.
-    time: Time,
-    /// Whether this line has a time of its own.
-    explicit: bool,
-    /// The line before was a Tarmac diagram, whose address started in this column.
-    diagram: Option<(AccessKind, u32)>,
-    /// The control registers that the latest Nios II line told.
-    control: [Option<u64>; 5],
-    /// The cpu, address and code of the instruction that the latest line named, where more lines may say what it did.
-    listed: Option<(u32, u64, u64)>,
-}
-
-impl LineState {
-    const START: Self = Self {
-        time: Time::ZERO,
-        explicit: false,
-        diagram: None,
-        control: [None; 5],
-        listed: None,
-    };
-}
-
-/// A format's way to read one line.
-pub(crate) trait Dialect {
-    /// Whether instructions have a time. Without one, what belongs to which instruction is known from the order of lines.
-    const HAS_TIME: bool = true;
-
-    /// Reads a line, without its end and not blank, and emits its records. Emits nothing when it gives an error;
-    /// then the state is as before, apart from what is of one line only.
-    fn line<'a>(
-        &self,
-        state: &mut LineState,
-        line: &'a [u8],
-        emit: &mut impl FnMut(&LineState, &Record<'a>),
-    ) -> Result<(), LineError>;
-}
-
-/// What editors of other systems put at the front of UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// The lines of a text from `start` to `end`: offset and content, blank ones too. A line that `end` cuts is as long as
-/// that.
-struct Lines<'a> {
-    text: &'a [u8],
-    at: usize,
-    end: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn new(text: &'a [u8], start: usize, end: usize) -> Self {
-        Self {
-            text,
-            at: start,
-            end: end.min(text.len()),
-        }
-    }
-}
-
-impl<'a> Iterator for Lines<'a> {
-    type Item = (usize, &'a [u8]);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.at >= self.end {
-            return None;
-        }
-        if self.at == 0 && self.text.starts_with(BYTE_ORDER_MARK) {
-            // It is no part of the first line.
-            self.at = BYTE_ORDER_MARK.len();
-        }
-        let start = self.at;
-        let rest = self.text.get(start..self.end)?;
-        let length = memchr(b'\n', rest).unwrap_or(rest.len());
-        self.at = start + length + 1;
-        let line = rest.get(..length)?;
-        Some((start, line.strip_suffix(b"\r").unwrap_or(line)))
-    }
-}
-
-#[inline]
-fn is_blank_line(line: &[u8]) -> bool {
-    line.iter().all(|byte| cursor::is_blank(*byte))
-}
-
 fn read_piece<D: Dialect>(dialect: &D, text: &[u8], piece: &Piece, sink: &mut impl Sink) -> u64 {
     let mut state = piece.state.line;
     let mut owners = piece.state.owners.clone();
@@ -460,17 +373,4 @@ fn read_piece<D: Dialect>(dialect: &D, text: &[u8], piece: &Piece, sink: &mut im
         }
     }
     count
-}
-
-/// Passes over a part of a text for what the lines after it need to know.
-fn pass<D: Dialect>(dialect: &D, text: &[u8], start: usize, end: usize, state: &mut pieces::State) {
-    for (_, content) in Lines::new(text, start, end) {
-        state.line.explicit = false;
-        // Lines that cannot be read change nothing.
-        let _ = dialect.line(&mut state.line, content, &mut |_, record| {
-            if let Record::Instruction(instruction) = record {
-                state.owners.instruction(instruction.time, instruction.cpu);
-            }
-        });
-    }
 }

@@ -7,7 +7,7 @@
 use memchr::{memchr, memrchr};
 
 use super::owner::{Owners, WINDOW};
-use super::{Dialect, LineState, Lines, pass};
+use super::{Dialect, LineState, Lines};
 use crate::record::Record;
 
 /// How many bytes before a piece are searched for what it needs to know, where no earlier piece is known.
@@ -149,4 +149,17 @@ fn state_at<D: Dialect>(
     let mut state = known.clone();
     pass(dialect, text, start, end, &mut state);
     state
+}
+
+/// Passes over a part of a text for what the lines after it need to know.
+fn pass<D: Dialect>(dialect: &D, text: &[u8], start: usize, end: usize, state: &mut State) {
+    for (_, content) in Lines::new(text, start, end) {
+        state.line.explicit = false;
+        // Lines that cannot be read change nothing.
+        let _ = dialect.line(&mut state.line, content, &mut |_, record| {
+            if let Record::Instruction(instruction) = record {
+                state.owners.instruction(instruction.time, instruction.cpu);
+            }
+        });
+    }
 }
