@@ -10,8 +10,8 @@ use tracewire_tracefile::DescriptionParts;
 use crate::buffer::{Buffer, BufferSize};
 use crate::error::RecordError;
 use crate::observer::{Observer, RecordEvent};
+use crate::options::RecordOptions;
 use crate::programs;
-use crate::recorder::RecordOptions;
 
 /// Looks the tracepoints up in programs that are where their files say.
 pub fn define(

@@ -11,7 +11,7 @@ use tracewire_tracefile::{LineError, WriteError};
 
 use crate::call_flow::LeftOut;
 use crate::limits::{BudgetRefused, RateError};
-use crate::out_of_memory::OutOfMemory;
+use crate::out_of_memory::{OutOfMemory, WorkError};
 use crate::policy::Denied;
 use crate::report::{Report, program_words};
 use crate::trigger::TriggerError;
@@ -204,5 +204,14 @@ fn why(left_out: &LeftOut) -> String {
     match left_out.reasons().first() {
         Some((count, name, reason)) => format!("; {count} of them, {name} among them: {reason}"),
         None => ": it has none, or its symbols are stripped".to_owned(),
+    }
+}
+
+impl From<WorkError> for RecordError {
+    fn from(error: WorkError) -> Self {
+        match error {
+            WorkError::Thread(error) => Self::Thread(error),
+            WorkError::OutOfMemory(error) => Self::OutOfMemory(error),
+        }
     }
 }

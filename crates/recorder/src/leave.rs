@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tracewire_target_linux::{Event, ThreadsInPads};
 
 use crate::error::RecordError;
+use crate::origin::{Origin, leave};
 use crate::processes::{Member, run_members};
-use crate::recorder::{Origin, leave};
 use crate::report::Ending;
 use crate::together::{Gate, Halting as _, Place, Work};
 

@@ -23,8 +23,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use crate::error::RecordError;
-
 /// The signal that this process sends itself. Linux never sends it itself; like other classic signals it needs no memory.
 pub const SIGNAL: libc::c_int = libc::SIGSTKFLT;
 
@@ -247,6 +245,17 @@ impl Progress {
     }
 }
 
+/// Why work in a thread of its own has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// The thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// There is not enough memory for it.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+}
+
 /// Work that may need any amount of memory, in a thread of its own that can be given up.
 pub struct Expendable<R> {
     progress: Arc<Progress>,
@@ -275,9 +284,12 @@ impl<R: Send + 'static> Expendable<R> {
     }
 
     /// Does it while the calling thread waits.
-    pub fn wait(work: impl FnOnce() -> R + Send + 'static) -> Result<R, RecordError> {
+    ///
+    /// # Errors
+    /// When there is no thread, or not enough memory for the work.
+    pub fn wait(work: impl FnOnce() -> R + Send + 'static) -> Result<R, WorkError> {
         let waiting = std::thread::current();
-        let started = Self::start(move || waiting.unpark(), work).map_err(RecordError::Thread)?;
+        let started = Self::start(move || waiting.unpark(), work).map_err(WorkError::Thread)?;
         while !started.is_over() {
             std::thread::park();
         }
@@ -340,7 +352,7 @@ mod tests {
         // More than there are addresses: it fails on every machine.
         let work = || Vec::<u8>::with_capacity(1 << 60).len();
         let error = Expendable::wait(work).expect_err("no memory");
-        assert!(matches!(error, RecordError::OutOfMemory(_)), "{error}");
+        assert!(matches!(error, WorkError::OutOfMemory(_)), "{error}");
         // Nothing else had to go without.
         assert_eq!(verify(), Ok(()));
     }

@@ -12,7 +12,7 @@ use tracewire_tracefile::Module;
 
 use crate::error::RecordError;
 use crate::observer::{Observer, RecordEvent};
-use crate::recorder::RecordOptions;
+use crate::options::RecordOptions;
 use crate::{prepare, registers};
 
 /// Symbols without programs, which take what options say of files and names.

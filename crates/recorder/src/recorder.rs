@@ -2,20 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules};
-use tracewire_experiment::{Budget, Definitions, FrameRates, Mechanism, PadNeeds};
+use tracewire_debuginfo::{DebugFileSource, TypeRules};
+use tracewire_experiment::{Budget, Definitions, FrameRates, Mechanism};
 use tracewire_expr::CollectLimits;
-use tracewire_jump_pad::JumpPads;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
 use tracewire_script::{Excessive, Script, ScriptError};
-use tracewire_target_linux::{Approach, Process, Settings};
 use tracewire_target_remote::{Options as StubOptions, Stub};
 use tracewire_tracefile::RunWriter;
 
@@ -25,16 +22,15 @@ use crate::elsewhere;
 use crate::error::{LeanRefused, RecordError};
 use crate::limits::{FrameLimit, SharedBudget, check_budget, check_rates};
 use crate::observer::Observer;
-use crate::oversight::Oversight;
+use crate::options::{Confirm, RecordOptions};
+use crate::origin::ProcessStart;
 use crate::policy::Policy;
 use crate::priority::Priority;
 use crate::processes::{self, Observers, RunReport};
 use crate::recording::Recording;
 use crate::report::Report;
 use crate::selection::ProcessSelection;
-use crate::start::KeepGoing;
 use crate::stop::StopHandle;
-use crate::together::{Place, Way};
 use crate::trigger::{Trigger, check_trigger};
 use crate::upstream;
 
@@ -62,136 +58,6 @@ enum Start {
     Elsewhere {
         programs: Vec<PathBuf>,
     },
-}
-
-/// The program of a process.
-#[derive(Debug)]
-pub(crate) enum ProcessStart {
-    Spawn {
-        program: OsString,
-        arguments: Vec<OsString>,
-    },
-    Attach(ThreadId),
-    /// As `Attach`, of a process that has started during the run.
-    Found(ThreadId),
-}
-
-/// What is to be recorded.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RecordOptions {
-    pub script: Script,
-    pub output: PathBuf,
-    pub buffer: Option<BufferSize>,
-    /// Whether the output is a lean recording.
-    pub lean: bool,
-    pub duration: Option<Duration>,
-    pub expiry: Option<Duration>,
-    /// What all processes of the run share.
-    pub frame_limit: Option<FrameLimit>,
-    pub trigger: Option<Trigger>,
-    pub rates: FrameRates,
-    pub budget: SharedBudget,
-    /// Whether the cost of hits is reported before tracepoints are put in.
-    pub tell_costs: bool,
-    pub mechanism: Mechanism,
-    pub pending: bool,
-    pub keep_going: bool,
-    pub type_rules: Option<Arc<TypeRules>>,
-    pub collect_limits: CollectLimits,
-    pub redactions: Redactions,
-    pub confirm: Confirm,
-    pub debug_files: Option<Arc<dyn DebugFileSource>>,
-    pub names_folder: Option<PathBuf>,
-    pub follow_forks: bool,
-    /// What may be recorded, and the logs of it.
-    pub oversight: Oversight,
-    /// For how long the first process is recorded alone.
-    pub canary: Option<Duration>,
-    /// For how long the frames of a process go to one file.
-    pub rotation: Option<Duration>,
-    /// Which processes are recorded that start during the run.
-    pub later: Option<ProcessSelection>,
-    /// What was read of files, for all processes of a run.
-    pub read_files: ReadFiles,
-    /// Where the process waits for the others of its run.
-    pub place: Option<Arc<Place>>,
-}
-
-/// For how many locations memory is had before they are known. Where there are more, it is had again.
-const EXPECTED_LOCATIONS: usize = 1024;
-
-impl RecordOptions {
-    /// The size of the buffer for frames, and whether it is circular.
-    pub fn buffer_size(&self) -> BufferSize {
-        self.buffer.unwrap_or_else(|| {
-            let circular = self.script.settings.circular == Some(true);
-            BufferSize::of(&self.script, None, circular)
-        })
-    }
-
-    /// Has a stopped process map the memory that pads will probably need.
-    pub fn prepare_pads(&self, process: &mut Process) {
-        let BufferSize { size, circular } = self.buffer_size();
-        if self.mechanism == Mechanism::Trap || circular {
-            return;
-        }
-        let needs = PadNeeds {
-            buffer: Some(size),
-            circular,
-            watched: self.trigger.is_some(),
-            tracepoints: self.script.tracepoints.len().max(EXPECTED_LOCATIONS),
-            counts: false,
-            budget: None,
-        };
-        if let Some(layout) = JumpPads::expected_layout(&needs) {
-            process.prepare_pads(layout);
-        }
-    }
-
-    pub fn keep_going(&self) -> KeepGoing {
-        if self.keep_going {
-            return KeepGoing::All;
-        }
-        let patterns = (self.script.tracepoints.iter())
-            .filter(|tracepoint| tracepoint.is_at_pattern())
-            .map(|tracepoint| tracepoint.number);
-        KeepGoing::Of(patterns.collect())
-    }
-}
-
-type Question = dyn Fn(&[Excessive]) -> bool + Send + Sync;
-
-/// Whether patterns with very many places are meant.
-#[derive(Clone)]
-pub(crate) struct Confirm(Arc<Question>);
-
-impl Confirm {
-    pub fn ask(&self, excessive: &[Excessive]) -> bool {
-        (self.0)(excessive)
-    }
-}
-
-impl Confirm {
-    /// The same, asked once for all processes of a run.
-    pub fn once(self) -> Self {
-        let answer = Mutex::new(None);
-        Self(Arc::new(move |excessive| {
-            let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
-            *answer.get_or_insert_with(|| self.ask(excessive))
-        }))
-    }
-}
-
-impl Default for Confirm {
-    fn default() -> Self {
-        Self(Arc::new(|_| false))
-    }
-}
-
-impl fmt::Debug for Confirm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Confirm")
-    }
 }
 
 impl Recorder {
@@ -418,7 +284,7 @@ impl Recorder {
         &mut self,
         confirm: impl Fn(&[Excessive]) -> bool + Send + Sync + 'static,
     ) -> &mut Self {
-        self.options.confirm = Confirm(Arc::new(confirm));
+        self.options.confirm = Confirm::new(confirm);
         self
     }
 
@@ -552,105 +418,5 @@ impl Recorder {
             return Err(RecordError::NoneSelected);
         }
         processes::record(starts, self.options, self.stop, folder, observers)
-    }
-}
-
-impl ProcessStart {
-    /// The process, where it is there already.
-    pub const fn attached(&self) -> Option<ThreadId> {
-        match self {
-            Self::Attach(process) | Self::Found(process) => Some(*process),
-            Self::Spawn { .. } => None,
-        }
-    }
-
-    /// The tracer's priority until the recording has begun. A program that is started would inherit it.
-    pub fn priority(&self, raise: impl FnOnce() -> Priority) -> Option<Priority> {
-        matches!(self, Self::Attach(_) | Self::Found(_)).then(raise)
-    }
-
-    /// How a process comes to others of its run and goes with them.
-    pub const fn way(&self) -> Way {
-        match self {
-            Self::Attach(_) => Way::Whole,
-            Self::Spawn { .. } | Self::Found(_) => Way::End,
-        }
-    }
-
-    /// Looks at a program that runs, or says which one is to be started.
-    pub fn approach(&self) -> Result<Approached<'_>, RecordError> {
-        Ok(match self {
-            Self::Attach(process) => {
-                Approached::Running(Approach::begin(*process)?, Origin::Attached)
-            }
-            Self::Found(process) => Approached::Running(Approach::begin(*process)?, Origin::Found),
-            Self::Spawn { program, arguments } => Approached::ToStart { program, arguments },
-        })
-    }
-}
-
-/// A program that is about to be started, or attached to.
-pub enum Approached<'s> {
-    Running(Approach, Origin),
-    ToStart {
-        program: &'s OsStr,
-        arguments: &'s [OsString],
-    },
-}
-
-impl Approached<'_> {
-    /// Starts the program or attaches to it.
-    pub fn process(self) -> Result<(Process, Origin), RecordError> {
-        let settings = Settings::default();
-        Ok(match self {
-            Self::Running(approach, origin) => (approach.attach(settings)?, origin),
-            Self::ToStart { program, arguments } => (
-                Process::spawn(program, arguments, settings)?,
-                Origin::Started,
-            ),
-        })
-    }
-}
-
-/// Where a process comes from that is to be recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// It was started for the recording and is stopped before its first instruction.
-    Started,
-    /// It ran before.
-    Attached,
-    /// It has started during the run, and runs.
-    Found,
-    /// A recorded process has made it. It is stopped, with a copy of that one's memory.
-    Forked,
-    /// It, or a child that shared the memory of a recorded process, has become another program, and is stopped before its first
-    /// instruction.
-    Executed,
-}
-
-impl Origin {
-    /// Whether it is there for the recording alone, until that has begun.
-    pub const fn is_started(self) -> bool {
-        matches!(self, Self::Started)
-    }
-
-    /// Whether it was found during a run. Then a tracepoint that it cannot have is not an error of the run.
-    pub const fn is_followed(self) -> bool {
-        matches!(self, Self::Found | Self::Forked | Self::Executed)
-    }
-
-    /// Whether its trace file is kept where it has no frames.
-    pub const fn keeps_empty_file(self) -> bool {
-        !self.is_followed()
-    }
-}
-
-/// Leaves a program that is not going to be recorded: one that was started for this has not run yet and is killed, the others go on.
-pub(crate) fn leave(process: Process, origin: Origin) {
-    if origin.is_started() {
-        process.kill();
-    } else {
-        // A process that is gone needs nothing, and no observer hears of the others.
-        let _ = process.detach();
     }
 }

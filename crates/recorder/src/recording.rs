@@ -24,14 +24,16 @@ use crate::indirect;
 use crate::limits::BudgetPart;
 use crate::modules::Modules;
 use crate::observer::{Installed, Observer, RecordEvent, Warning};
+use crate::options::RecordOptions;
+use crate::origin::{Origin, leave};
 use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::oversight::Oversight;
 use crate::prepare::Prepared;
 use crate::priority::Priority;
-use crate::recorder::{Origin, RecordOptions, leave};
 use crate::registers::{self, Room};
+use crate::report::FileShare;
 use crate::report::{Ending, Report, program_words};
-use crate::rotation::{self, FileShare, Rotation};
+use crate::rotation::{self, Rotation};
 use crate::start::{KeepGoing, start_run};
 use crate::stop::{Stop, StopHandle};
 

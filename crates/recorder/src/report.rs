@@ -7,8 +7,18 @@ use tracewire_model::{
 use tracewire_script::Pending;
 use tracewire_target_linux::Event;
 
-use crate::rotation::FileShare;
 use crate::stop::Stop;
+
+/// What one file has of a recording.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FileShare {
+    /// How many frames it has.
+    pub frames: u64,
+    /// How many frames were lost since the file before was finished.
+    pub lost: u64,
+    /// How many hits were skipped since then, because of a rate or a budget.
+    pub skipped: u64,
+}
 
 /// How a recording went.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use tracewire_experiment::{Experiment, FrameStore as _};
 use tracewire_model::{Address, ThreadId, Tracepoint, TracepointNumber, TracepointUsage};
 
 use crate::buffer::{Aggregates, Buffer};
+use crate::report::FileShare;
 
 /// A trace file of a process whose recording goes on in the next one, or has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,17 +24,6 @@ pub struct FinishedFile {
     pub path: PathBuf,
     /// What it has of the recording.
     pub share: FileShare,
-}
-
-/// What one file has of a recording.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FileShare {
-    /// How many frames it has.
-    pub frames: u64,
-    /// How many frames were lost since the file before was finished.
-    pub lost: u64,
-    /// How many hits were skipped since then, because of a rate or a budget.
-    pub skipped: u64,
 }
 
 /// When the next file begins, and what the files before it have.

@@ -21,10 +21,10 @@ use crate::buffer::{Buffer, BufferSize};
 use crate::describe;
 use crate::error::RecordError;
 use crate::observer::{Installed, Observer, RecordEvent, Warning};
+use crate::options::RecordOptions;
 use crate::programs;
-use crate::recorder::RecordOptions;
+use crate::report::FileShare;
 use crate::report::{Ending, Report};
-use crate::rotation::FileShare;
 use crate::start::start_run;
 use crate::stop::{Stop, StopHandle};
 

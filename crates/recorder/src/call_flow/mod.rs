@@ -20,9 +20,9 @@ pub use plan::LeftOut;
 use crate::audit::Audit;
 use crate::error::RecordError;
 use crate::observer::Warning;
+use crate::origin::ProcessStart;
 use crate::oversight::Oversight;
 use crate::policy::Policy;
-use crate::recorder::ProcessStart;
 use crate::report::{Ending, wait_for_end};
 use crate::stop::StopHandle;
 

@@ -20,11 +20,11 @@ use crate::error::RecordError;
 use crate::meanwhile::{Starvation, run_meanwhile};
 use crate::modules::Modules;
 use crate::observer::Warning;
+use crate::origin::{Origin, leave};
 use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::oversight::Oversight;
 use crate::prepare::load_libraries;
 use crate::priority::Priority;
-use crate::recorder::{Origin, leave};
 use crate::report::Ending;
 use crate::stop::{Stop, StopHandle};
 
