@@ -44,13 +44,8 @@ pub(crate) fn processors() -> usize {
 const NICENESS: libc::c_int = -20;
 
 impl Priority {
-    /// Raises it.
-    pub fn raise() -> Self {
-        Self::raise_over(UsualPriority::of_thread())
-    }
-
-    /// As [`raise`](Self::raise), for a thread that a raised one has made: afterwards it has the `usual` priority and not the one that it
-    /// was made with.
+    /// Raises it for a thread that a raised one may have made: afterwards it has the `usual` priority and not the one that it was made
+    /// with.
     pub fn raise_over(usual: UsualPriority) -> Self {
         raise_thread(0);
         Self { before: usual }
@@ -145,11 +140,8 @@ mod tests {
     #[test]
     fn it_is_as_before_afterwards() {
         let before = UsualPriority::of_thread();
-        for raise in [
-            Priority::raise,
-            Priority::raise_alone,
-            Priority::raise_niceness,
-        ] {
+        let raise_over = || Priority::raise_over(UsualPriority::of_thread());
+        for raise in [raise_over, Priority::raise_alone, Priority::raise_niceness] {
             let raised = raise();
             let meanwhile = UsualPriority::of_thread();
             assert!(meanwhile.niceness <= before.niceness);
