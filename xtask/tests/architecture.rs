@@ -16,7 +16,11 @@ fn workspace(root: &Path) {
         "ARCHITECTURE.md",
         "| crate | what it is | depends on |\n|---|---|---|\n| `upper` | above | `lower` |\n| `lower` | below | – |\n",
     );
-    package(root, "upper", "tracewire-lower = { path = \"../lower\" }\n");
+    package(
+        root,
+        "upper",
+        "tracewire-lower = { path = \"../lower\", version = \"0.1.0\" }\n",
+    );
     package(root, "lower", "");
     write(
         root,
@@ -144,6 +148,19 @@ fn every_dependency_is_used() {
     assert_eq!(
         errors,
         ["crates/upper/Cargo.toml: nothing uses `tracewire-lower` of [dependencies]"]
+    );
+}
+
+#[test]
+fn a_dependency_of_the_workspace_has_a_version_unless_it_is_for_tests() {
+    let errors = errors(|root| {
+        package(root, "upper", "tracewire-lower = { path = \"../lower\" }\n");
+    });
+    assert_eq!(
+        errors,
+        [
+            "crates/upper/Cargo.toml: `tracewire-lower` of [dependencies] has no version, so that `cargo package` refuses the crate"
+        ]
     );
 }
 

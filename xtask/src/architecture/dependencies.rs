@@ -1,9 +1,10 @@
-//! Dependencies that are declared and not used.
+//! Dependencies that are declared and not used, and those that keep a crate from being packaged.
 //!
 //! A dependency is used if its name is an identifier in one of the files that it is declared for, or occurs in an example of their
 //! documentation. One that is declared only for its features is listed in `package.metadata.architecture.features-only`.
 
 use cargo_metadata::DependencyKind;
+use cargo_metadata::semver::VersionReq;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 
@@ -27,12 +28,22 @@ fn of_crate(one: &Crate) -> Vec<String> {
             .iter()
             .filter(|file| serves(dependency.kind, file.part))
             .any(|file| names(file, &name));
+        let table = match dependency.kind {
+            DependencyKind::Development => "dev-dependencies",
+            DependencyKind::Build => "build-dependencies",
+            _ => "dependencies",
+        };
+        // `cargo package` leaves out those of tests that have none.
+        if dependency.path.is_some()
+            && dependency.kind != DependencyKind::Development
+            && dependency.req == VersionReq::STAR
+        {
+            findings.push(format!(
+                "{}: `{}` of [{table}] has no version, so that `cargo package` refuses the crate",
+                one.package.manifest_path, dependency.name
+            ));
+        }
         if !used && !one.excuses("features-only", &dependency.name) {
-            let table = match dependency.kind {
-                DependencyKind::Development => "dev-dependencies",
-                DependencyKind::Build => "build-dependencies",
-                _ => "dependencies",
-            };
             findings.push(format!(
                 "{}: nothing uses `{}` of [{table}]",
                 one.package.manifest_path, dependency.name
