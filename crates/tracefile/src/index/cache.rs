@@ -5,7 +5,8 @@
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File, Metadata};
 use std::hash::{Hash, Hasher};
-use std::io::{self, BufWriter, Write};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -131,7 +132,7 @@ impl IndexCache {
         let stored = fs::create_dir_all(&self.folder).and_then(|()| {
             let path = self.folder.join(&key.name);
             let (temporary, new) = create_beside(&path, ".part").map_err(io::Error::other)?;
-            write(key, file, new)
+            write(key, file, &new)
                 .and_then(|()| fs::rename(&temporary, &path))
                 .inspect_err(|_| drop(fs::remove_file(&temporary)))?;
             self.prune(&path)
@@ -178,10 +179,66 @@ fn hash(value: &(impl Hash + ?Sized)) -> u64 {
     hasher.finish()
 }
 
-fn write(key: &Key, file: &TraceFile, new: File) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 18, new);
+/// A part of an index, which is written while other parts are.
+struct PartWriter<'f> {
+    file: &'f File,
+    /// Where the pending bytes belong.
+    at: u64,
+    /// Where the next part begins.
+    end: u64,
+    pending: Vec<u8>,
+}
+
+impl<'f> PartWriter<'f> {
+    /// How many bytes are written at once.
+    const CHUNK: usize = 1 << 16;
+
+    /// A part of so many bytes, after those before it.
+    fn after(&self, length: u64) -> Self {
+        Self::new(self.file, self.end, length)
+    }
+
+    fn new(file: &'f File, at: u64, length: u64) -> Self {
+        Self {
+            file,
+            at,
+            end: at.saturating_add(length),
+            pending: Vec::with_capacity(Self::CHUNK),
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.pending.extend_from_slice(bytes);
+        match self.pending.len() >= Self::CHUNK {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.pending, self.at)?;
+        self.at += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// When the part is not as long as it has to be: the file of the frames has changed meanwhile.
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        match self.at == self.end {
+            true => Ok(()),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// Writes all parts in one pass: most of its time is the wait for the memory of the frames.
+fn write(key: &Key, file: &TraceFile, new: &File) -> io::Result<()> {
     let (kind, ending) = encode_ending(file.ending());
-    let header = [
+    let fields = [
         MAGIC,
         key.size,
         key.changed,
@@ -194,38 +251,42 @@ fn write(key: &Key, file: &TraceFile, new: File) -> io::Result<()> {
         ending[1],
         ending[2],
     ];
-    let mut put = |bytes: &[u8]| out.write_all(bytes);
-    for field in header {
-        put(&field.to_le_bytes())?;
-    }
-    for frame in file.frames().step_by(GROUP) {
-        put(&frame.offset().to_le_bytes())?;
+    let count = file.frame_count();
+    let groups = count.div_ceil(GROUP as u64);
+    let mut header = PartWriter::new(new, 0, 8 * FIELDS as u64);
+    let mut offsets = header.after(8 * groups);
+    let mut group_times = offsets.after(16 * groups);
+    let mut addresses = group_times.after(8 * count);
+    let mut sizes = addresses.after(4 * count);
+    let mut tracepoints = sizes.after(2 * count);
+    for field in fields {
+        header.put(&field.to_le_bytes())?;
     }
     let mut times = NO_TIMES;
     for frame in file.frames() {
+        let number = frame.number().0;
+        if number.is_multiple_of(GROUP as u64) {
+            offsets.put(&frame.offset().to_le_bytes())?;
+        }
         if let Some(time) = frame.timestamp() {
             times = [times[0].min(time), times[1].max(time)];
         }
-        let number = frame.number().0;
-        if (number + 1).is_multiple_of(GROUP as u64) || number + 1 == file.frame_count() {
-            put(&times[0].to_le_bytes())?;
-            put(&times[1].to_le_bytes())?;
+        if (number + 1).is_multiple_of(GROUP as u64) || number + 1 == count {
+            group_times.put(&times[0].to_le_bytes())?;
+            group_times.put(&times[1].to_le_bytes())?;
             times = NO_TIMES;
         }
-    }
-    for frame in file.frames() {
         let address = frame
             .program_counter()
             .map_or(NO_ADDRESS, |address| address.0);
-        put(&address.to_le_bytes())?;
+        addresses.put(&address.to_le_bytes())?;
+        sizes.put(&(frame.data().len() as u32).to_le_bytes())?;
+        tracepoints.put(&(frame.tracepoint().0 as u16).to_le_bytes())?;
     }
-    for frame in file.frames() {
-        put(&(frame.data().len() as u32).to_le_bytes())?;
+    for part in [header, offsets, group_times, addresses, sizes, tracepoints] {
+        part.finish()?;
     }
-    for frame in file.frames() {
-        put(&(frame.tracepoint().0 as u16).to_le_bytes())?;
-    }
-    out.flush()
+    Ok(())
 }
 
 fn encode_ending(ending: Ending) -> (u64, [u64; 3]) {
