@@ -33,6 +33,8 @@ const LOOKED_AT_FOR_CODES: u64 = 4096;
 
 /// How much of a file is looked at to tell its kind.
 const LOOKED_AT: usize = 4 << 20;
+/// How much of a file tells whether it is a trace file.
+const MARKED: usize = 64;
 
 /// The kinds of files that the commands take.
 #[derive(Debug)]
@@ -100,11 +102,15 @@ pub fn kind(path: &Path) -> anyhow::Result<Kind> {
     if let Some(problem) = unusable(&path)? {
         bail!("{} cannot be used: {problem}", shown.display());
     }
-    if !is_execution(&path) {
-        if let Some(refusal) = beginning(&path, LOOKED_AT)
-            .ok()
-            .and_then(|text| refusal(&text))
-        {
+    // The caller reports what cannot be read.
+    let start = beginning(&path, MARKED).unwrap_or_default();
+    let text = match start.starts_with(b"\x7fTRACE") || is_lean(&start) {
+        true => Vec::new(),
+        false => beginning(&path, LOOKED_AT).unwrap_or_default(),
+    };
+    let is_execution = Recording::is_compact(&text) || Format::detect(&text).is_some();
+    if !is_execution {
+        if let Some(refusal) = refusal(&text) {
             bail!("{} is no execution trace: {refusal}", shown.display());
         }
         return Ok(Kind::TraceFile(Kept {
@@ -135,15 +141,6 @@ fn unusable(path: &Path) -> anyhow::Result<Option<&'static str>> {
     let is_compressed = Compression::detect(&first) != Compression::None;
     let is_cut = is_compressed && beginning(path, 1).is_ok_and(|text| text.is_empty());
     Ok(is_cut.then_some("the compressed data are cut or damaged before the first byte of a trace"))
-}
-
-fn is_execution(path: &Path) -> bool {
-    // The caller reports what cannot be read.
-    let Ok(bytes) = beginning(path, LOOKED_AT) else {
-        return false;
-    };
-    let is_trace_file = bytes.starts_with(b"\x7fTRACE") || is_lean(&bytes);
-    !is_trace_file && (Recording::is_compact(&bytes) || Format::detect(&bytes).is_some())
 }
 
 /// Why there is nothing in a file to tell its kind by; none where there is something.
