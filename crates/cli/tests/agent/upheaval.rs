@@ -39,6 +39,9 @@ const FAIL_POINTS: [&str; 24] = [
     "rescue/cleared",
 ];
 
+/// More calls than a program makes at once.
+const CALLS: u64 = 500;
+
 /// A program, and when it is to end.
 struct Life {
     program: Counted,
@@ -227,6 +230,10 @@ fn programs_are_recorded_and_unharmed_whatever_becomes_of_the_agent() {
             .iter()
             .all(|process| upheaval.place.records("calls", *process))
     });
+    // So that each of them has frames: its threads pause between calls.
+    for life in &upheaval.lives {
+        life.program.wait_for(CALLS, || false);
+    }
     let status = agent.end();
     assert!(status.success(), "{status}: {}", messages());
     let (archive, largest) = archive.end();

@@ -11,7 +11,7 @@ pub(crate) type Value = AttributeValue<Reader>;
 /// An entry of a module's debug information.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Die {
-    /// Which unit, by its place in [`DebugInformation`].
+    /// Which unit, by its place in [`DebugInformation`](super::DebugInformation).
     pub(crate) unit: usize,
     pub(crate) offset: UnitOffset<usize>,
 }
