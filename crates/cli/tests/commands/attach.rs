@@ -247,13 +247,17 @@ int main (void)
 }
 "#;
 
-/// The niceness of the thread of a process that has the least.
+/// The niceness of the thread of a process that has the least. The thread that waits for signals is not asked: it comes first at all
+/// times, and does nothing until a signal comes.
 fn least_niceness(process: u32) -> Option<i32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let niceness = threads.filter_map(|thread| {
         let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
         // The name before is in parentheses.
-        let fields = stat.rsplit_once(')')?.1;
+        let (name, fields) = stat.rsplit_once(')')?;
+        if name.ends_with("(signals") {
+            return None;
+        }
         fields.split_whitespace().nth(16)?.parse().ok()
     });
     niceness.min()
