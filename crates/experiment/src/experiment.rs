@@ -605,8 +605,8 @@ impl<S: FrameStore> Experiment<S> {
 
     /// Makes frames keep the requested registers and the program counter, instead of whole register blocks of this layout. This
     /// is for a buffer whose frames are expanded ([`RegisterSets::expand`]) when they are read, and not for one where every frame
-    /// must have a register block ([`Registers::Always`]). Existing frames are discarded: the program may have become one for
-    /// another machine. Nothing changes during a run.
+    /// must have a register block ([`Registers::Always`](crate::Registers::Always)). Existing frames are discarded: the program may
+    /// have become one for another machine. Nothing changes during a run.
     pub fn keep_asked_registers(&mut self, layout: RegisterLayout) {
         if self.run.is_on() {
             return;
