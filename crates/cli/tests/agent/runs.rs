@@ -183,7 +183,8 @@ pub fn size(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Whether the code of a process is that of its file: no jump and no breakpoint is left.
+/// Whether the code of a process is that of its file: no jump and no breakpoint is left. The zeros behind the code are not compared: a
+/// recorder that is killed within a system call of a thread leaves that thread's way back there.
 pub fn has_own_code(process: u32) -> bool {
     use std::os::unix::fs::FileExt as _;
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
@@ -205,7 +206,9 @@ pub fn has_own_code(process: u32) -> bool {
         let mut in_memory = vec![0; usize::try_from(end - start).unwrap()];
         memory.read_exact_at(&mut in_memory, start).unwrap();
         let mut in_file = vec![0; in_memory.len()];
-        let length = file.read_at(&mut in_file, offset).unwrap();
+        let read = file.read_at(&mut in_file, offset).unwrap();
+        let code = in_file[..read].iter().rposition(|byte| *byte != 0);
+        let length = code.map_or(0, |last| last + 1);
         found = true;
         if in_memory[..length] != in_file[..length] {
             return false;
