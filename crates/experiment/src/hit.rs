@@ -169,7 +169,9 @@ impl<S: FrameStore> Experiment<S> {
         } else if !self.count_pass(index) {
             return Reached::Nothing;
         }
-        if let Some(tracepoint) = self.tracepoints.get(index) {
+        if let Some(tracepoint) = self.tracepoints.get(index)
+            && tracepoint.plan.counting.is_some()
+        {
             let (pads, maker) = (self.pads.get_mut(), &mut self.maker);
             (self.counts).count(tracepoint, pads, maker, &mut self.variables, thread);
         }
