@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use tracewire_exec_trace::text::{Format, Piece, read, refusal, transcribed};
 
+/// The table of parts, which `cargo xtask fuzz` reads too.
+#[path = "../../xtask/src/fuzz/parts.rs"]
 mod parts;
 mod told;
 

@@ -15,8 +15,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::{setup, workspace};
 
-/// The table of the target that has parts.
-#[path = "../../fuzz/fuzz_targets/parts/mod.rs"]
 mod parts;
 
 /// The target that has parts.

@@ -1,5 +1,6 @@
-//! Support for the tests of all crates: programs that a test builds, GDB run on them, sample files, and the check that every
-//! recorded file passes.
+#![doc = include_str!("../README.md")]
+//!
+//! # Example
 //!
 //! ```
 //! use tracewire_test_support::{Cc, Gdb};
@@ -10,9 +11,6 @@
 //! said.assert_in_order(&["$1 = 42"]);
 //! # Ok::<(), std::io::Error>(())
 //! ```
-//!
-//! A missing tool fails the test, with the name of its Debian package. If that is not wanted, a test starts with [`need!`]: with
-//! `TRACEWIRE_LENIENT=1` in the environment, such a test is skipped, and prints that past the capture of output.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

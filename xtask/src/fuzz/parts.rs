@@ -1,6 +1,6 @@
 //! The parts of the target `simulator_logs`: a format each, so that it gets all the inputs.
 //!
-//! `cargo xtask fuzz` reads this table too.
+//! The fuzz target includes this file.
 
 /// The environment variable that names the part to run.
 pub const VARIABLE: &str = "TRACEWIRE_FUZZ_PART";
