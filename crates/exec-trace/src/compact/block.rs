@@ -32,6 +32,8 @@ pub(crate) struct Block {
     locals: Vec<u32>,
     /// How many groups each of them has.
     counts: Vec<u32>,
+    /// Whether each of them has an instruction.
+    have_instruction: Vec<bool>,
     /// Rows of templates that stand one after the other: the first, and how many.
     runs: Vec<(u16, u16)>,
     times: Steps,
@@ -109,30 +111,42 @@ impl Block {
             }
             locals.push(template);
         }
-        let mut counts = vec![0u32; count];
+        // How many more runs a local template is in than the one before it.
+        let mut steps = vec![0i32; count + 1];
         let mut runs = Vec::new();
         let mut left = groups;
         let mut next = 0i64;
-        let mut instructions = 0;
         while left > 0 {
             let start = next.checked_add(reader.signed()?).ok_or(Damaged)?;
             let length = reader.small::<usize>()?.checked_add(1).ok_or(Damaged)?;
             left = left.checked_sub(length).ok_or(Damaged)?;
             let first = usize::try_from(start).map_err(|_| Damaged)?;
             let end = first.checked_add(length).ok_or(Damaged)?;
-            for (count, template) in counts
-                .get_mut(first..end)
-                .ok_or(Damaged)?
-                .iter_mut()
-                .zip(&locals[first..end])
-            {
-                *count += 1;
-                instructions +=
-                    u32::from(segment.templates[*template as usize].instruction.is_some());
+            if end > count {
+                return Err(Damaged);
             }
+            steps[first] += 1;
+            steps[end] -= 1;
             runs.push((first as u16, length as u16));
             next = end as i64;
         }
+        let mut runs_here = 0;
+        let counts: Vec<u32> = steps[..count]
+            .iter()
+            .map(|step| {
+                runs_here += step;
+                runs_here.cast_unsigned()
+            })
+            .collect();
+        let have_instruction: Vec<bool> = locals
+            .iter()
+            .map(|template| segment.templates[*template as usize].instruction.is_some())
+            .collect();
+        let instructions: u32 = counts
+            .iter()
+            .zip(&have_instruction)
+            .filter_map(|(count, has)| has.then_some(*count))
+            .sum();
         if instructions != expected.instructions {
             return Err(Damaged);
         }
@@ -147,6 +161,7 @@ impl Block {
             segment,
             locals,
             counts,
+            have_instruction,
             runs,
             times,
             ids,
@@ -281,16 +296,29 @@ impl Block {
     }
 
     /// Every group, in order.
-    #[inline]
-    pub(crate) fn groups(&self) -> GroupsOf<'_> {
-        GroupsOf {
-            block: self,
-            occurrences: vec![0; self.locals.len()],
-            run: 0,
-            in_run: 0,
-            index: 0,
-            before: 0,
+    pub(crate) fn groups(&self) -> Vec<GroupPlace> {
+        let all = self.runs.iter().map(|(_, length)| usize::from(*length));
+        let mut groups = Vec::with_capacity(all.sum());
+        let mut occurrences = vec![0; self.locals.len()];
+        let mut before = 0;
+        for (start, length) in &self.runs {
+            let locals = usize::from(*start)..usize::from(*start) + usize::from(*length);
+            // Slices of the same locals: one check of bounds for a run, which is in the block's hottest loop.
+            let occurrences = &mut occurrences[locals.clone()];
+            let have_instruction = &self.have_instruction[locals];
+            for at in 0..*length {
+                let occurrence = &mut occurrences[usize::from(at)];
+                groups.push(GroupPlace {
+                    index: groups.len() as u32,
+                    local: start + at,
+                    occurrence: *occurrence,
+                    before,
+                });
+                *occurrence += 1;
+                before += u32::from(have_instruction[usize::from(at)]);
+            }
         }
+        groups
     }
 
     /// The group's time.
@@ -393,42 +421,5 @@ impl Block {
             render(skeleton, numbers, out)?;
         }
         Ok(())
-    }
-}
-
-/// Goes through the groups of a block.
-#[derive(Clone, Debug)]
-pub(crate) struct GroupsOf<'a> {
-    block: &'a Block,
-    occurrences: Vec<u32>,
-    run: usize,
-    in_run: u16,
-    index: u32,
-    before: u32,
-}
-
-impl Iterator for GroupsOf<'_> {
-    type Item = GroupPlace;
-
-    #[inline]
-    fn next(&mut self) -> Option<GroupPlace> {
-        let (start, length) = *self.block.runs.get(self.run)?;
-        let local = start + self.in_run;
-        self.in_run += 1;
-        if self.in_run >= length {
-            self.run += 1;
-            self.in_run = 0;
-        }
-        let occurrence = self.occurrences.get_mut(usize::from(local))?;
-        let place = GroupPlace {
-            index: self.index,
-            local,
-            occurrence: *occurrence,
-            before: self.before,
-        };
-        *occurrence += 1;
-        self.index += 1;
-        self.before += u32::from(self.block.template(local).instruction.is_some());
-        Some(place)
     }
 }

@@ -41,11 +41,7 @@ impl BlockAt {
 
     /// Its groups, in order.
     pub(crate) fn places(&self) -> &[GroupPlace] {
-        self.places.get_or_init(|| {
-            let mut places = Vec::with_capacity(self.row.groups as usize);
-            places.extend(self.block.groups());
-            places
-        })
+        self.places.get_or_init(|| self.block.groups())
     }
 
     /// Whether each group has an instruction.
