@@ -10,7 +10,8 @@
 //!   starts with a new line, and a description written halfway is still one of whole lines.
 //! - Frames go through a shared mapping, a window of a few MiB at a time, so that they are in the kernel's
 //!   hands at once, without a system call for each. A window is reserved on the disk before it is mapped: a
-//!   full disk is an error and never SIGBUS. Windows passed are unmapped, so that memory stays small.
+//!   full disk is an error and never SIGBUS. Windows passed are unmapped, so that memory stays small. Many
+//!   frames that come at once are written by one system call instead, all but the first one's number.
 //! - What follows the last frame is zero, which is the end marker. A frame's number is stored last: until
 //!   then the frame reads as the end.
 
@@ -50,8 +51,8 @@ const USAGE: u64 = 64;
 /// Up to how many bytes of frames a finished file is copied, without the room, instead of left in place.
 const COPIED: u64 = 8 << 20;
 
-/// So many bytes of frames at once are written and not put into the mapping: that is faster.
-const LARGE: usize = 1 << 20;
+/// So many bytes of frames at once are written and not put into the mapping, which costs a page fault for each page.
+const LARGE: usize = 32 << 10;
 
 /// So many bytes are copied from file to file at a time: the buffer stays in the cache of the processor.
 const COPIED_AT_ONCE: u64 = 256 << 10;
@@ -70,6 +71,8 @@ pub struct Spool {
     /// Where the next frame goes.
     end: u64,
     window: Option<Window>,
+    /// Up to where the disk has room for the file, from the next frame on. It is the end of a page.
+    reserved: u64,
     /// Of the frames; none where they are copied into a file that has one.
     sum: Option<Hasher>,
     finished: bool,
@@ -238,6 +241,7 @@ impl Spool {
             frames_start: front.len() as u64,
             end: front.len() as u64,
             window: None,
+            reserved: 0,
             sum: Some(Hasher::new()),
             finished: false,
         })
@@ -302,26 +306,25 @@ impl Spool {
     /// Adds many frames by one call of the system, and the number of the first one last: where the call is stopped half-way,
     /// none of them is there.
     fn append_large(&mut self, frames: &[u8]) -> Result<(), WriteError> {
-        self.window = None;
-        let end = self.end + frames.len() as u64;
         let (number, rest) = frames.split_at(2);
-        self.file
-            .write_all_at(rest, self.end + 2)
-            .and_then(|()| reserve(&self.file, end, TAIL))
-            .and_then(|()| self.open_window(TAIL))
-            .and_then(|mut window| {
-                let start = (self.end - window.start) as usize;
-                let place = window.map.get_mut(start..start + 2);
-                let place = place.ok_or(io::ErrorKind::UnexpectedEof)?;
-                fence(Ordering::Release);
-                place.copy_from_slice(number);
-                Ok(())
-            })
+        self.reserve(frames.len() as u64 + TAIL)
+            .and_then(|()| self.file.write_all_at(rest, self.end + 2))
+            .and_then(|()| self.write_number(number))
             .map_err(WriteError::system("write", &self.temporary))?;
         if let Some(sum) = &mut self.sum {
             sum.update(frames);
         }
-        self.end = end;
+        self.end += frames.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the number of the next frame. Both bytes are there or none, also where a page ends between them.
+    fn write_number(&self, number: &[u8]) -> io::Result<()> {
+        let start = self.end - self.end % PAGE;
+        let mut window = self.map(start, 2 * PAGE, &MmapOptions::new())?;
+        let place = (self.end - start) as usize;
+        fence(Ordering::Release);
+        window.map[place..place + 2].copy_from_slice(number);
         Ok(())
     }
 
@@ -351,10 +354,14 @@ impl Spool {
         Ok(())
     }
 
-    /// Maps the place of the next frame and what comes after it, `least` bytes at least.
-    fn open_window(&self, least: u64) -> io::Result<Window> {
+    /// Makes sure that the disk has room for `least` bytes from the next frame on, and mostly for more.
+    fn reserve(&mut self, least: u64) -> io::Result<()> {
+        let needed = self.end + least;
+        if needed <= self.reserved {
+            return Ok(());
+        }
         let start = self.end - self.end % PAGE;
-        let least = (self.end - start + least).next_multiple_of(PAGE);
+        let least = (needed - start).next_multiple_of(PAGE);
         let mut size = least.max(WINDOW);
         while let Err(error) = reserve(&self.file, start, size) {
             // What is left of the disk, of a quota, or up to the largest size of a file may still do for this frame.
@@ -363,15 +370,30 @@ impl Spool {
             }
             size = (size / 4).next_multiple_of(PAGE).max(least);
         }
-        let length = usize::try_from(size).map_err(io::Error::other)?;
+        self.reserved = start + size;
+        Ok(())
+    }
+
+    /// Maps the place of the next frame and what comes after it, `least` bytes at least.
+    fn open_window(&mut self, least: u64) -> io::Result<Window> {
+        self.reserve(least)?;
         fail_point!("spool/window-reserved");
+        let start = self.end - self.end % PAGE;
         let mut options = MmapOptions::new();
-        options.offset(start).len(length);
         // A file that has filled a window fills the next one, too. To map its pages at once takes a third of the time of a fault for each.
         if self.frame_bytes() >= WINDOW {
             options.populate();
         }
-        // SAFETY: the file is this process's own, made with `create_new`, and reserved to the window's end.
+        self.map(start, self.reserved - start, &options)
+    }
+
+    /// Maps a part of what is reserved.
+    fn map(&self, start: u64, size: u64, options: &MmapOptions) -> io::Result<Window> {
+        debug_assert!(start + size <= self.reserved, "the part is reserved");
+        let length = usize::try_from(size).map_err(io::Error::other)?;
+        let mut options = options.clone();
+        options.offset(start).len(length);
+        // SAFETY: the file is this process's own, made with `create_new`, and reserved to the part's end.
         // Nothing reads the map, so that no reference can see a byte change under it.
         let map = unsafe { options.map_mut(&self.file) }?;
         Ok(Window { start, map })

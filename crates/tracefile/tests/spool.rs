@@ -301,11 +301,17 @@ fn record_until_killed() {
     };
     let path = Path::new(&folder).join("killed.tf");
     let mut spool = Spool::create(&path, &description(SET, 0)).unwrap();
-    for number in 0u64.. {
-        spool.append(&numbered(number, 300)).unwrap();
-        if number % 100 == 0 {
-            println!("frames {}", number + 1);
-            spool.describe(&grown(number, 100)).unwrap();
+    let mut frames = 0;
+    // Single frames are put into the mapping, many at once are written.
+    for at_once in (0..100).map(|_| 1).chain([150, 100, 300]).cycle() {
+        let all: Vec<u8> = (frames..frames + at_once)
+            .flat_map(|number| numbered(number, 300))
+            .collect();
+        spool.append(&all).unwrap();
+        frames += at_once;
+        if frames % 50 == 0 {
+            println!("frames {frames}");
+            spool.describe(&grown(frames, 100)).unwrap();
         }
     }
 }
