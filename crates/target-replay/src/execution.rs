@@ -56,12 +56,12 @@ impl RegisterBlock {
         self.bytes.get(start..end).filter(|_| all)
     }
 
-    /// Puts known bytes in.
+    /// Puts known bytes in. What lies beyond the end of the block is left out.
     pub fn set(&mut self, start: usize, bytes: &[u8]) {
-        let places = self.bytes.iter_mut().zip(&mut self.known).skip(start);
-        for ((byte, known), value) in places.zip(bytes) {
-            (*byte, *known) = (*value, true);
-        }
+        let start = start.min(self.bytes.len());
+        let size = bytes.len().min(self.bytes.len() - start);
+        self.bytes[start..start + size].copy_from_slice(&bytes[..size]);
+        self.known[start..start + size].fill(true);
     }
 }
 
