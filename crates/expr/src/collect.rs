@@ -1,7 +1,5 @@
 //! The data that must be collected so that an expression can be evaluated afterwards.
 
-use std::cell::Cell;
-
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::RegisterMask;
 
@@ -522,15 +520,10 @@ impl<'a> Collection<'a> {
                 Ok(true)
             }
             Scalar::Structure if node.is_object() => {
-                let resolver = Resolver {
-                    symbols,
-                    scope: self.lower.locator.pc.into(),
-                    language: Language::Rust,
-                    variables: &NoVariables,
-                    text: self.lower.text,
-                    rule: None,
-                    has_parts: Cell::new(false),
-                };
+                let pc = self.lower.locator.pc;
+                let text = self.lower.text;
+                let resolver =
+                    Resolver::in_language(symbols, pc.into(), Language::Rust, text, &NoVariables);
                 let span = node.span;
                 let data = resolver.member(node.clone(), "data_ptr", span, span);
                 let length = resolver.member(node.clone(), "length", span, span);

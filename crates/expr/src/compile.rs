@@ -1,6 +1,5 @@
 //! The compiled form of a script: conditions, and the actions of a tracepoint.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -82,7 +81,7 @@ pub fn compile_condition(
     if assigns(&node) {
         redaction::refuse(symbols, scope, &node, text)?;
     }
-    let resolver = resolver(symbols, scope, text, &numbered);
+    let resolver = Resolver::new(symbols, scope, text, &numbered);
     let node = resolver.testable(resolver.value(node))?;
     program(&lower(symbols, scope, text).truth(&node)?, text)
 }
@@ -154,24 +153,6 @@ pub fn compile_teval(
     let node = resolve(symbols, scope, text, &Numbered(variables))?;
     redaction::refuse(symbols, scope, &node, text)?;
     compile_condition(symbols, scope, text, variables)
-}
-
-pub(crate) fn resolver<'a>(
-    symbols: &'a Symbols,
-    scope: Scope,
-    text: &'a str,
-    variables: &'a dyn StateVariables,
-) -> Resolver<'a> {
-    let language = symbols.language_at(Some(scope.pc));
-    Resolver {
-        symbols,
-        scope,
-        language,
-        variables,
-        text,
-        rule: None,
-        has_parts: Cell::new(false),
-    }
 }
 
 /// Compiles one item of `collect`: an [`ActionList`] of one item.
@@ -504,7 +485,7 @@ impl<'a> ActionList<'a> {
                 continue;
             }
             let numbered = Numbered(self.variables);
-            let resolver = resolver(self.symbols, self.scope, &name, &numbered);
+            let resolver = Resolver::new(self.symbols, self.scope, &name, &numbered);
             let node = resolver.place(
                 variable,
                 crate::Span {

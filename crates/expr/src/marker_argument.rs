@@ -1,6 +1,5 @@
 //! The arguments of a marker, as agent expressions and as GDB's `$_probe_arg0`.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -51,15 +50,7 @@ fn argument(
     pc: Address,
     text: &str,
 ) -> MarkerArgument {
-    let resolver = Resolver {
-        symbols,
-        scope: pc.into(),
-        language: Language::C,
-        variables: &NoVariables,
-        text,
-        rule: None,
-        has_parts: Cell::new(false),
-    };
+    let resolver = Resolver::in_language(symbols, pc.into(), Language::C, text, &NoVariables);
     let form = Form::of(text, machine);
     MarkerArgument {
         signed: form.signed,
@@ -98,7 +89,7 @@ fn compiled(
     let lower = Lower {
         locator: Locator {
             symbols: resolver.symbols,
-            pc: resolver.scope.pc,
+            pc: resolver.scope.get().pc,
             callers: false,
         },
         text: resolver.text,
@@ -129,8 +120,8 @@ impl Resolver<'_> {
             "c" => None,
             _ => Some((0..12_usize).find(|index| index.to_string() == which)?),
         };
-        let Some(marker) = self.symbols.marker_at(self.scope.pc) else {
-            return Some(self.error(ExpressionErrorKind::NoMarker(self.scope.pc), span));
+        let Some(marker) = self.symbols.marker_at(self.scope.get().pc) else {
+            return Some(self.error(ExpressionErrorKind::NoMarker(self.scope.get().pc), span));
         };
         let Some(index) = index else {
             let count = NodeKind::Integer(texts(&marker).count() as i128);

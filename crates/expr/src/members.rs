@@ -152,7 +152,7 @@ impl Resolver<'_> {
         };
         if static_members.iter().any(|member| member.name == name) {
             let full = format!("{}::{name}", class_name.as_deref()?);
-            return self.symbols.lookup_variable(Some(self.scope), &full);
+            return self.symbols.lookup_variable(Some(self.scope.get()), &full);
         }
         let mut bases = members.iter().filter(|member| member.base_class);
         bases.find_map(|base| self.find_static(&self.stripped(base.type_id), name, depth))

@@ -162,17 +162,17 @@ impl Resolver<'_> {
                 span,
             ));
         }
-        let variable = self.symbols.lookup_variable(Some(self.scope), name);
+        let variable = self.symbols.lookup_variable(Some(self.scope.get()), name);
         // A symbol without debug information gives way to everything that has some.
         if let Some(variable) = &variable
             && variable.kind != VariableKind::Symbol
         {
             return Ok(self.place(variable.clone(), span));
         }
-        if let Some((entry, type_id)) = self.symbols.lookup_function(Some(self.scope), name) {
+        if let Some((entry, type_id)) = self.symbols.lookup_function(Some(self.scope.get()), name) {
             return Ok(Node::new(NodeKind::Function(entry.0), type_id, span));
         }
-        if let Some(this) = self.symbols.lookup_variable(Some(self.scope), "this") {
+        if let Some(this) = self.symbols.lookup_variable(Some(self.scope.get()), "this") {
             let this = self.place(this, span);
             if let Ok(member) = self.member(this, name, span, span) {
                 return Ok(member);
@@ -226,7 +226,7 @@ impl Resolver<'_> {
                 span,
             )
         };
-        let (number, last) = match self.symbols.array_bound(array, self.scope.pc) {
+        let (number, last) = match self.symbols.array_bound(array, self.scope.get().pc) {
             None => return place,
             Some(ArrayBound::Last(last)) => {
                 let count = u64::try_from(last.saturating_add(1)).unwrap_or(0);
@@ -254,7 +254,7 @@ impl Resolver<'_> {
     }
 
     fn near_names(&self, name: &str) -> Vec<String> {
-        let scope = self.symbols.variables_at(self.scope);
+        let scope = self.symbols.variables_at(self.scope.get());
         let names =
             (scope.arguments.iter().chain(&scope.locals)).map(|variable| variable.name.as_str());
         crate::items::near(name, names)
@@ -265,11 +265,11 @@ impl Resolver<'_> {
         let ExpressionKind::Name(name) = &operand.kind else {
             return None;
         };
-        let variable = self.symbols.lookup_variable(Some(self.scope), name)?;
+        let variable = self.symbols.lookup_variable(Some(self.scope.get()), name)?;
         let untyped = variable.kind == VariableKind::Symbol
             && self
                 .symbols
-                .lookup_function(Some(self.scope), name)
+                .lookup_function(Some(self.scope.get()), name)
                 .is_none();
         untyped.then(|| {
             let variable = Variable {
@@ -320,7 +320,7 @@ impl Resolver<'_> {
 
     /// `$retval`: the function's return value, at a return.
     pub(crate) fn return_value(&self, span: Span) -> Result<Node> {
-        match self.symbols.return_value(self.scope.pc) {
+        match self.symbols.return_value(self.scope.get().pc) {
             Ok((type_id, location)) => {
                 let variable = Variable {
                     name: format!("${RETURN_VALUE}"),

@@ -4,9 +4,9 @@ use tracewire_debuginfo::{Scope, Symbols, Type};
 use tracewire_model::{KEY_TEXT, KeyKind, Operand};
 
 use crate::collect::is_character;
-use crate::compile::{Numbered, Variables, lower, program, resolver};
+use crate::compile::{Numbered, Variables, lower, program};
 use crate::int_expr::{Binary, IntExpr};
-use crate::resolve::{Result, resolve};
+use crate::resolve::{Resolver, Result, resolve};
 use crate::scalar::{Scalar, scalar, strip};
 use crate::{ExpressionError, ExpressionErrorKind};
 
@@ -37,7 +37,7 @@ pub fn compile_operand(
     let numbered = Numbered(variables);
     let node = resolve(symbols, scope, text, &numbered)?;
     crate::redaction::refuse(symbols, scope, &node, text)?;
-    let resolver = resolver(symbols, scope, text, &numbered);
+    let resolver = Resolver::new(symbols, scope, text, &numbered);
     let lower = lower(symbols, scope, text);
     let program = |number: &IntExpr| program(number, text);
     let of_text = |address: &IntExpr, length: Option<IntExpr>| {

@@ -30,10 +30,38 @@ impl StateVariables for NoVariables {
     }
 }
 
+/// The scope that an expression is seen from. It notes whether the scope was asked for, which is what the meaning depends on.
+pub(crate) struct SeenFrom {
+    scope: Scope,
+    is_asked: Cell<bool>,
+}
+
+impl SeenFrom {
+    /// The scope.
+    pub(crate) fn get(&self) -> Scope {
+        self.is_asked.set(true);
+        self.scope
+    }
+
+    /// Whether it was asked for.
+    pub(crate) const fn is_asked(&self) -> bool {
+        self.is_asked.get()
+    }
+}
+
+impl From<Scope> for SeenFrom {
+    fn from(scope: Scope) -> Self {
+        Self {
+            scope,
+            is_asked: Cell::new(false),
+        }
+    }
+}
+
 /// Gives an expression types, as it is seen from one place.
 pub(crate) struct Resolver<'a> {
     pub(crate) symbols: &'a Symbols,
-    pub(crate) scope: Scope,
+    pub(crate) scope: SeenFrom,
     pub(crate) language: Language,
     pub(crate) variables: &'a dyn StateVariables,
     pub(crate) text: &'a str,
@@ -83,18 +111,8 @@ pub(crate) fn resolve_with_parts(
     text: &str,
     variables: &dyn StateVariables,
 ) -> Result<(Node, bool)> {
-    let language = symbols.language_at(Some(scope.pc));
-    let resolver = Resolver {
-        symbols,
-        scope,
-        language,
-        variables,
-        text,
-        rule: None,
-        has_parts: Cell::new(false),
-    };
-    let expression = parse(text, language, &resolver)?;
-    let node = resolver.expression(&expression)?;
+    let resolver = Resolver::new(symbols, scope, text, variables);
+    let node = resolver.node()?;
     Ok((node, resolver.has_parts.get()))
 }
 
@@ -105,11 +123,15 @@ impl Names for Resolver<'_> {
         }
         // A function of the same name is a constructor, and an enumerator one of another scope.
         let shadowed =
-            (self.symbols.lookup_variable(Some(self.scope), name)).is_some_and(|variable| {
+            (self.symbols.lookup_variable(Some(self.scope.get()), name)).is_some_and(|variable| {
                 variable.kind != VariableKind::Symbol
                     && !matches!(variable.location, VariableLocation::Constant(_))
             });
-        !shadowed && self.symbols.lookup_type(Some(self.scope), name).is_some()
+        !shadowed
+            && self
+                .symbols
+                .lookup_type(Some(self.scope.get()), name)
+                .is_some()
     }
 
     fn is_known(&self, name: &str) -> bool {
@@ -117,12 +139,49 @@ impl Names for Resolver<'_> {
             return false;
         }
         self.symbols
-            .lookup_variable(Some(self.scope), name)
+            .lookup_variable(Some(self.scope.get()), name)
             .is_some()
             || self
                 .symbols
-                .lookup_function(Some(self.scope), name)
+                .lookup_function(Some(self.scope.get()), name)
                 .is_some()
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// For an expression in the language of its place.
+    pub(crate) fn new(
+        symbols: &'a Symbols,
+        scope: Scope,
+        text: &'a str,
+        variables: &'a dyn StateVariables,
+    ) -> Self {
+        let language = symbols.language_at(Some(scope.pc));
+        Self::in_language(symbols, scope, language, text, variables)
+    }
+
+    /// For an expression in another language.
+    pub(crate) fn in_language(
+        symbols: &'a Symbols,
+        scope: Scope,
+        language: Language,
+        text: &'a str,
+        variables: &'a dyn StateVariables,
+    ) -> Self {
+        Self {
+            symbols,
+            scope: scope.into(),
+            language,
+            variables,
+            text,
+            rule: None,
+            has_parts: Cell::new(false),
+        }
+    }
+
+    /// Parses and resolves the text.
+    pub(crate) fn node(&self) -> Result<Node> {
+        self.expression(&parse(self.text, self.language, self)?)
     }
 }
 

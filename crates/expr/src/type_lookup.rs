@@ -9,7 +9,7 @@ impl Resolver<'_> {
     fn named_type(&self, name: &str) -> Option<TypeId> {
         match &self.rule {
             Some(rule) => rule.argument(name),
-            None => self.symbols.lookup_type(Some(self.scope), name),
+            None => self.symbols.lookup_type(Some(self.scope.get()), name),
         }
     }
 
@@ -22,7 +22,7 @@ impl Resolver<'_> {
                 let own =
                     matches!(*name, "char") && self.language == tracewire_debuginfo::Language::Rust;
                 match own
-                    .then(|| symbols.lookup_type(Some(self.scope), name))
+                    .then(|| symbols.lookup_type(Some(self.scope.get()), name))
                     .flatten()
                 {
                     Some(found) => found,
@@ -40,7 +40,7 @@ impl Resolver<'_> {
                 }
             },
             TypeSyntax::Tagged { tag, name, span } => {
-                match symbols.lookup_type(Some(self.scope), &format!("{tag} {name}")) {
+                match symbols.lookup_type(Some(self.scope.get()), &format!("{tag} {name}")) {
                     Some(found) => found,
                     None => {
                         let what = match *tag {

@@ -1,6 +1,6 @@
 //! Type rules at a type: the parts of its values to walk, with every expression resolved.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
@@ -350,12 +350,6 @@ impl<'a> Binder<'a> {
 
     fn resolver<'t>(&'t self, text: &'t str) -> Resolver<'t> {
         Resolver {
-            symbols: self.symbols,
-            scope: Address(0).into(),
-            // Rules are written in C++ for the types of every language.
-            language: Language::Cpp,
-            variables: &NoVariables,
-            text,
             rule: Some(RuleNames {
                 object: self.type_id,
                 arguments: &self.arguments,
@@ -363,7 +357,14 @@ impl<'a> Binder<'a> {
                 node: self.node,
                 has_index: self.has_index,
             }),
-            has_parts: Cell::new(false),
+            // Rules are written in C++ for the types of every language.
+            ..Resolver::in_language(
+                self.symbols,
+                Address(0).into(),
+                Language::Cpp,
+                text,
+                &NoVariables,
+            )
         }
     }
 

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
+use tracewire_debuginfo::{Language, Scope, SourcePlace, Symbols};
 use tracewire_expr::{ExpressionError, PreparedExpression, PreparedItem, TypeWalks};
 
 use crate::table::{SourceWords, cell};
@@ -21,20 +21,30 @@ pub(crate) struct CachedPlace<'a> {
     source: OnceCell<Option<Rc<SourcePlace>>>,
     words: OnceCell<Option<Box<str>>>,
     items: RefCell<HashMap<Box<str>, Rc<PreparedItem<'a>>>>,
-    expressions: RefCell<HashMap<Box<str>, Rc<Expression<'a>>>>,
+    expressions: RefCell<Expressions<'a>>,
     walks: OnceCell<TypeWalks<'a>>,
+    everywhere: Rc<Everywhere<'a>>,
 }
 
 /// An expression as it is understood there, or why it is not.
 pub(crate) type Expression<'a> = Result<PreparedExpression<'a>, ExpressionError>;
 
+/// Expressions that mean the same at every place of a program, by language and text.
+type Everywhere<'a> = RefCell<HashMap<(*const Symbols, Language), Expressions<'a>>>;
+
+/// Expressions by their text.
+type Expressions<'a> = HashMap<Box<str>, Rc<Expression<'a>>>;
+
 /// The places that frames were looked at of.
 #[derive(Debug, Default)]
-pub(crate) struct PlaceCache<'a>(RefCell<HashMap<(*const Symbols, Scope), Rc<CachedPlace<'a>>>>);
+pub(crate) struct PlaceCache<'a> {
+    places: RefCell<HashMap<(*const Symbols, Scope), Rc<CachedPlace<'a>>>>,
+    everywhere: Rc<Everywhere<'a>>,
+}
 
 impl<'a> PlaceCache<'a> {
     pub(crate) fn get(&self, symbols: &'a Symbols, scope: Scope) -> Rc<CachedPlace<'a>> {
-        let mut places = self.0.borrow_mut();
+        let mut places = self.places.borrow_mut();
         if places.len() >= MOST_PLACES {
             places.clear();
         }
@@ -47,6 +57,7 @@ impl<'a> PlaceCache<'a> {
                 items: RefCell::default(),
                 expressions: RefCell::default(),
                 walks: OnceCell::new(),
+                everywhere: self.everywhere.clone(),
             })
         });
         here.clone()
@@ -93,9 +104,27 @@ impl<'a> CachedPlace<'a> {
 
     /// An expression.
     pub(crate) fn expression(&self, text: &str) -> Rc<Expression<'a>> {
-        remembered(&self.expressions, text, || {
-            PreparedExpression::new(self.symbols, self.scope, text)
-        })
+        if let Some(found) = self.expressions.borrow().get(text) {
+            return found.clone();
+        }
+        let language = self.symbols.language_at(Some(self.scope.pc));
+        let program = (std::ptr::from_ref(self.symbols), language);
+        let mut everywhere = self.everywhere.borrow_mut();
+        let everywhere = everywhere.entry(program).or_default();
+        if let Some(found) = everywhere.get(text) {
+            return found.clone();
+        }
+        let prepared = PreparedExpression::new(self.symbols, self.scope, text);
+        let is_the_same_elsewhere = prepared
+            .as_ref()
+            .is_ok_and(PreparedExpression::is_the_same_elsewhere);
+        let prepared = Rc::new(prepared);
+        let known = match is_the_same_elsewhere {
+            true => everywhere,
+            false => &mut *self.expressions.borrow_mut(),
+        };
+        known.insert(text.into(), prepared.clone());
+        prepared
     }
 }
 

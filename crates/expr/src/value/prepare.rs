@@ -1,6 +1,6 @@
 //! Expressions that are understood once and evaluated at many states.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::location::{Locator, Unlocatable};
 use crate::node::Node;
 use crate::object::Object;
 use crate::redaction::is_redacted;
-use crate::resolve::{NoVariables, Resolver, StateVariables, resolve};
+use crate::resolve::{NoVariables, Resolver, StateVariables};
 use crate::walk::TypeWalks;
 use tracewire_debuginfo::{Language, Scope, Symbols, Variable};
 
@@ -40,6 +40,7 @@ pub struct PreparedExpression<'a> {
     node: Node,
     /// Whether it leads to redacted data, by a name.
     is_redacted: bool,
+    is_the_same_elsewhere: bool,
     objects: Objects,
 }
 
@@ -75,22 +76,20 @@ impl<'a> PreparedExpression<'a> {
         text: &str,
     ) -> Result<Self, ExpressionError> {
         let scope = scope.into();
-        let node = resolve(symbols, scope, text, &AnyName)?;
-        Ok(Self::of(symbols, scope, text, node))
+        let resolver = Resolver::new(symbols, scope, text, &AnyName);
+        let node = resolver.node()?;
+        // Which registers may hold redacted data depends on the place.
+        let is_the_same_elsewhere = !resolver.scope.is_asked() && symbols.redactions().is_empty();
+        Ok(Self {
+            is_the_same_elsewhere,
+            ..Self::of(symbols, scope, text, node)
+        })
     }
 
     /// A single variable.
     pub(super) fn of_variable(symbols: &'a Symbols, scope: Scope, variable: Variable) -> Self {
         let name = variable.name.clone();
-        let resolver = Resolver {
-            symbols,
-            scope,
-            language: symbols.language_at(Some(scope.pc)),
-            variables: &NoVariables,
-            text: &name,
-            rule: None,
-            has_parts: Cell::new(false),
-        };
+        let resolver = Resolver::new(symbols, scope, &name, &NoVariables);
         let span = Span {
             start: 0,
             end: name.len(),
@@ -107,8 +106,15 @@ impl<'a> PreparedExpression<'a> {
             text: text.into(),
             is_redacted: is_redacted(symbols, scope, &node),
             node,
+            is_the_same_elsewhere: false,
             objects: Objects::default(),
         }
+    }
+
+    /// Whether it means the same at every place of the program whose language is the same: no name of the program is in it.
+    #[must_use]
+    pub const fn is_the_same_elsewhere(&self) -> bool {
+        self.is_the_same_elsewhere
     }
 
     /// Where it is understood.
@@ -123,7 +129,8 @@ impl<'a> PreparedExpression<'a> {
         Shape::of(walks, self.node.type_id, self.language)
     }
 
-    /// Its value at a state where the thread was at [`Self::pc`], as [`evaluate`](super::evaluate()) gives it.
+    /// Its value at a state where the thread was at [`Self::pc`], or anywhere if it [is the same
+    /// elsewhere](Self::is_the_same_elsewhere), as [`evaluate`](super::evaluate()) gives it.
     ///
     /// # Errors
     /// When it computes with what was not saved.
