@@ -46,8 +46,6 @@ pub struct Experiment<S> {
     pub(crate) store: S,
     pub(crate) maker: FrameMaker,
     pub(crate) stepping: Stepping,
-    /// When a pass count was reached whose last hits still have steps to make.
-    pub(crate) met_at: u64,
     pub(crate) known_registers: KnownRegisters,
     pub(crate) run: Run,
     pub(crate) installed: Installed,
@@ -72,7 +70,6 @@ impl<S: FrameStore> Experiment<S> {
             store,
             maker: FrameMaker::new(Pieces::new(options.format.byte_order)),
             stepping: Stepping::default(),
-            met_at: 0,
             known_registers: KnownRegisters::default(),
             run: Run::new(),
             installed: Installed::default(),
@@ -179,7 +176,7 @@ impl<S: FrameStore> Experiment<S> {
         self.variables = Variables::new();
         // A store that cannot be emptied is emptied at the next start.
         let _ = self.store.clear();
-        self.run.created = 0;
+        self.run.set_created(0);
         self.counts.clear();
         self.pads.forget_losses();
         self.known_registers.clear();
@@ -241,7 +238,7 @@ impl<S: FrameStore> Experiment<S> {
         self.store.clear()?;
         self.variables.reset();
         self.stepping.clear();
-        self.run.created = 0;
+        self.run.set_created(0);
         self.known_registers.clear();
         self.number_all_sets();
         self.tracepoints.reset_counts();
@@ -656,7 +653,7 @@ impl<S: FrameStore> Experiment<S> {
     /// The known bytes of the register block of a frame, by its number among the kept frames; `None` if all are known.
     #[must_use]
     pub fn known_registers(&self, frame: u64) -> Option<&[bool]> {
-        let dropped = self.run.created.saturating_sub(self.store.frames());
+        let dropped = self.run.created().saturating_sub(self.store.frames());
         self.known_registers.of(dropped.saturating_add(frame))
     }
 

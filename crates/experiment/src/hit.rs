@@ -210,7 +210,8 @@ impl<S: FrameStore> Experiment<S> {
                 .index(key)
                 .filter(|index| self.has_met_pass_count(*index));
             if met.is_some() && self.run.is_on() && !self.stepping.follows(key) {
-                self.end(RunEnd::new(StopReason::PassCount, Some(key.0)), self.met_at);
+                let reached = self.stepping.pass_count_reached();
+                self.end(RunEnd::new(StopReason::PassCount, Some(key.0)), reached);
                 return;
             }
         }
@@ -248,7 +249,7 @@ impl<S: FrameStore> Experiment<S> {
         }
         let now = self.time_of(thread);
         if self.stepping.follows(key) {
-            self.met_at = now;
+            self.stepping.note_pass_count(now);
             return Reached::Frame;
         }
         self.end(RunEnd::new(StopReason::PassCount, Some(key.0)), now);
@@ -305,7 +306,7 @@ impl<S: FrameStore> Experiment<S> {
             return Reached::Nothing;
         }
         if self.maker.has_registers() {
-            self.known_registers.note(self.run.created, thread);
+            self.known_registers.note(self.run.created(), thread);
         }
         let Some(tracepoint) = self.tracepoints.get_mut(index) else {
             return Reached::Nothing;
@@ -329,7 +330,7 @@ impl<S: FrameStore> Experiment<S> {
                 }
                 Err(error) => return self.fail(index, error.into(), thread),
             }
-            self.run.created += 1;
+            self.run.note_frame();
             tracepoint.count_frame(self.maker.frame(), step.is_some());
         }
         if let Some(tracepoint) = self.tracepoints.get_mut(index) {

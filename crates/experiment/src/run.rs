@@ -11,7 +11,7 @@ pub(crate) struct Run {
     on: bool,
     status: StatusFields,
     /// How many frames have come into the buffer.
-    pub(crate) created: u64,
+    created: u64,
 }
 
 impl Run {
@@ -34,6 +34,21 @@ impl Run {
     /// Interrupts the run, or goes on with it. Returns whether it was on.
     pub(crate) const fn set_on(&mut self, on: bool) -> bool {
         std::mem::replace(&mut self.on, on)
+    }
+
+    /// How many frames have come into the buffer.
+    pub(crate) const fn created(&self) -> u64 {
+        self.created
+    }
+
+    /// A frame has come into the buffer.
+    pub(crate) const fn note_frame(&mut self) {
+        self.created += 1;
+    }
+
+    /// So many frames have come into the buffer.
+    pub(crate) const fn set_created(&mut self, created: u64) {
+        self.created = created;
     }
 
     pub(crate) fn begin(&mut self, now: u64) {

@@ -9,6 +9,8 @@ pub type TracepointKey = (TracepointNumber, Address);
 #[derive(Debug, Default)]
 pub(crate) struct Stepping {
     list: Vec<Steps>,
+    /// When a pass count was reached whose last hits still have steps to make.
+    pass_count_reached: u64,
 }
 
 /// The steps of one hit.
@@ -56,6 +58,16 @@ impl Stepping {
     pub(crate) fn of_thread(&self, thread: ThreadId) -> Vec<TracepointKey> {
         let of_thread = self.list.iter().filter(|steps| steps.thread == thread);
         of_thread.map(|steps| steps.tracepoint).collect()
+    }
+
+    /// A pass count is reached, and its last hits still have steps to make.
+    pub(crate) const fn note_pass_count(&mut self, now: u64) {
+        self.pass_count_reached = now;
+    }
+
+    /// When a pass count was last reached whose last hits had steps to make.
+    pub(crate) const fn pass_count_reached(&self) -> u64 {
+        self.pass_count_reached
     }
 
     /// How many hits are being followed by steps.

@@ -73,10 +73,10 @@ impl<S: FrameStore> Experiment<S> {
         let created = progress.status.frames_created.unwrap_or(0);
         let first = created.checked_sub(count).ok_or(AdoptError::Frames)?;
         let mut adopted = Adopted::Continued;
-        if first < self.run.created {
+        if first < self.run.created() {
             return Err(AdoptError::Frames);
         }
-        if first > self.run.created {
+        if first > self.run.created() {
             self.store.clear()?;
             adopted = Adopted::Restarted;
         }
@@ -88,7 +88,7 @@ impl<S: FrameStore> Experiment<S> {
         {
             self.store.append(frame)?;
         }
-        self.run.created = created;
+        self.run.set_created(created);
         for counts in &progress.counts {
             if let Some(tracepoint) = self.tracepoints.by_key_mut(counts.key) {
                 tracepoint.adopt_counts(counts.usage, counts.missing);

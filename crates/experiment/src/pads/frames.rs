@@ -4,6 +4,7 @@ use tracewire_fail_point::fail_point;
 
 use super::{FrameSink, Losses, Pads, Writers};
 use crate::experiment::Experiment;
+use crate::run::Run;
 use crate::stepping::TracepointKey;
 use crate::store::{FrameStore, StoreError};
 use crate::tracepoints::Tracepoints;
@@ -12,7 +13,7 @@ use crate::tracepoints::Tracepoints;
 struct Buffer<'e, S> {
     store: &'e mut S,
     tracepoints: &'e mut Tracepoints,
-    created: &'e mut u64,
+    run: &'e mut Run,
     /// The tracepoint of the frame before, and its place: most frames are of the same one.
     latest: Option<(TracepointKey, usize)>,
     failure: Option<StoreError>,
@@ -42,7 +43,7 @@ impl<S: FrameStore> FrameSink for Buffer<'_, S> {
             self.failure.get_or_insert(error);
             return false;
         }
-        *self.created += 1;
+        self.run.note_frame();
         let place = tracepoint.and_then(|key| self.place(key));
         if let Some(tracepoint) = place.and_then(|place| self.tracepoints.get_mut(place)) {
             tracepoint.count_frame(frame, step);
@@ -126,7 +127,7 @@ impl<S: FrameStore> Experiment<S> {
         let mut buffer = Buffer {
             store: &mut self.store,
             tracepoints: &mut self.tracepoints,
-            created: &mut self.run.created,
+            run: &mut self.run,
             latest: None,
             failure: None,
         };

@@ -4,8 +4,8 @@
 //! state variables that pads share, counts, and returns the frames that pads have made. The experiment depends neither on the
 //! machine code nor on the memory that it uses.
 
+mod account;
 mod frames;
-mod pauses;
 mod run_pads;
 mod serve;
 mod stops;
@@ -27,8 +27,8 @@ use crate::rate::FrameRate;
 use crate::run_end::RunEnd;
 use crate::stepping::TracepointKey;
 
-pub use pauses::LocationCost;
-pub(crate) use pauses::{Account, BudgetLook};
+pub use account::LocationCost;
+pub(crate) use account::{Account, BudgetLook};
 pub(crate) use run_pads::RunPads;
 
 /// A target whose program can run pads.
