@@ -30,7 +30,7 @@ impl StateVariables for NoVariables {
     }
 }
 
-/// The scope that an expression is seen from. It notes whether the scope was asked for, which is what the meaning depends on.
+/// The scope that an expression is seen from. It notes whether the scope is asked for: then the meaning depends on it.
 pub(crate) struct SeenFrom {
     scope: Scope,
     is_asked: Cell<bool>,
