@@ -183,9 +183,14 @@ impl Counts {
         }
     }
 
+    /// Whether this is the run that was counted last.
+    pub fn has_just_kept(&self, run: &str) -> bool {
+        self.last_run == run
+    }
+
     /// Counts a kept file with this many frames.
     pub fn kept(&mut self, run: &str, frames: u64) {
-        if self.last_run != run {
+        if !self.has_just_kept(run) {
             run.clone_into(&mut self.last_run);
             self.files += 1;
             self.frames += frames;

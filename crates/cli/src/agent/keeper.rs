@@ -51,6 +51,8 @@ pub struct Keeper {
     /// The program that writes datasets, if it is installed.
     query: Option<PathBuf>,
     kept: SharedKept,
+    /// Whether the last turn, or that of an agent before, may have ended between two of its steps.
+    is_interrupted: bool,
 }
 
 impl Keeper {
@@ -69,6 +71,7 @@ impl Keeper {
             catalog,
             query,
             kept: SharedKept(Arc::new(Mutex::new(kept))),
+            is_interrupted: true,
         })
     }
 
@@ -79,6 +82,10 @@ impl Keeper {
 
     /// Does the pending work.
     pub fn work(&mut self) -> anyhow::Result<()> {
+        if self.is_interrupted {
+            self.remove_counted()?;
+        }
+        self.is_interrupted = true;
         for (probe, folder) in self.layout.folders()? {
             // Checked before the files are listed, so that none can come later.
             let is_done = folder.join(DONE).exists();
@@ -101,6 +108,22 @@ impl Keeper {
         kept.runs = self.catalog.runs();
         kept.bytes = self.catalog.bytes();
         kept.removed = self.catalog.removed();
+        drop(kept);
+        self.is_interrupted = false;
+        Ok(())
+    }
+
+    /// Removes the files that are counted and still where the recorder has written them. Each probe remembers the last one only, so
+    /// this comes before others are counted.
+    fn remove_counted(&self) -> anyhow::Result<()> {
+        for (probe, folder) in self.layout.folders()? {
+            let counts = Counts::read(&self.layout, &probe, now_us());
+            for name in names(&folder.join(FILES))? {
+                if counts.has_just_kept(&run_name(&probe, &folder, &name)) {
+                    fs::remove_file(folder.join(FILES).join(name))?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -156,8 +179,7 @@ impl Keeper {
         if is_empty {
             return Ok(fs::remove_file(&path)?);
         }
-        let begun = folder.file_name().unwrap_or_default().to_string_lossy();
-        let run = format!("{probe}-{begun}-{}", name.trim_end_matches(".tf"));
+        let run = run_name(probe, folder, name);
         fail_point!("agent/keep");
         let place = match self.add_to_dataset(&run, &path) {
             Ok(Some(place)) => {
@@ -244,6 +266,12 @@ impl Keeper {
     }
 }
 
+/// The name of a run, from a recorder's file.
+fn run_name(probe: &str, folder: &Path, name: &str) -> String {
+    let begun = folder.file_name().unwrap_or_default().to_string_lossy();
+    format!("{probe}-{begun}-{}", name.trim_end_matches(".tf"))
+}
+
 /// Reports what was removed.
 fn tell_removed(gone: &[(Run, &'static str)]) {
     for limit in ["age", "size"] {
@@ -272,4 +300,45 @@ fn day(time_us: Option<u64>) -> String {
         .or_else(|| words::date(now_us()));
     let day = date.as_deref().and_then(|date| date.get(..10));
     day.unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(keeper: &Keeper) -> (u64, u64) {
+        let kept = keeper.kept.lock();
+        let counts = &kept.counts["calls"];
+        (counts.files, counts.frames)
+    }
+
+    #[test]
+    fn a_file_is_counted_once_if_the_agent_is_killed_before_it_removes_it() {
+        let place = tempfile::tempdir().expect("a folder");
+        let (layout, _locked) = Layout::take(place.path()).expect("taken");
+        let sample =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../test-support/samples/sample.tf");
+        let frames = TraceFile::open(&sample)
+            .expect("a trace file")
+            .frame_count();
+        let file = |time: &str, name: &str| {
+            let files = layout.live().join("calls").join(time).join(FILES);
+            fs::create_dir_all(&files).expect("made");
+            let path = files.join(name);
+            fs::copy(&sample, &path).expect("copied");
+            path
+        };
+        let second = file("2", "5.tf");
+        let mut keeper = Keeper::new(layout.clone(), None).expect("begun");
+        keeper.work().expect("kept");
+        assert!(!second.exists());
+        assert_eq!(counted(&keeper), (1, frames));
+        // As an agent leaves it that is killed after it has counted the file. Meanwhile another one is finished.
+        file("2", "5.tf");
+        file("1", "5.tf");
+        let mut keeper = Keeper::new(layout.clone(), None).expect("begun");
+        keeper.work().expect("kept");
+        assert_eq!(counted(&keeper), (2, 2 * frames));
+        assert_eq!(keeper.catalog.runs(), 2);
+    }
 }
