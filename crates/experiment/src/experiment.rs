@@ -378,7 +378,8 @@ impl<S: FrameStore> Experiment<S> {
 
     /// Continues in another buffer during a run, while no thread of the program runs: earlier frames are in the old one, later
     /// ones in the new one. Nothing changes in the program, and no hit is missed. Returns the old buffer, and the state of the
-    /// run with it. `now` is the end of that part and the beginning of the next. Counts of tracepoints continue.
+    /// run with it. `now` is the end of that part and the beginning of the next, which may have a first frame that is older: then its
+    /// time is the beginning. Counts of tracepoints continue.
     ///
     /// # Errors
     /// Returns the new one if there is no run.

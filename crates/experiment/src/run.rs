@@ -9,6 +9,8 @@ use crate::store::FrameStore;
 #[derive(Debug)]
 pub(crate) struct Run {
     on: bool,
+    /// Whether this is a later part of it, in a buffer of its own.
+    is_continued: bool,
     status: StatusFields,
     /// How many frames have come into the buffer.
     created: u64,
@@ -19,6 +21,7 @@ impl Run {
     pub(crate) fn new() -> Self {
         Self {
             on: false,
+            is_continued: false,
             status: StatusFields {
                 stop_reason: Some(StopReason::NotRun),
                 ..StatusFields::default()
@@ -52,6 +55,7 @@ impl Run {
     }
 
     pub(crate) fn begin(&mut self, now: u64) {
+        self.is_continued = false;
         self.status.stop_reason = Some(StopReason::Unknown);
         self.status.stop_text = None;
         self.status.stopping_tracepoint = None;
@@ -78,6 +82,14 @@ impl Run {
     pub(crate) fn stopped_not_before(&mut self, last: u64) {
         if !self.on {
             self.status.stop_time = self.status.stop_time.map(|stop| stop.max(last));
+        }
+    }
+
+    /// The first frame in the buffer has this time. A thread can stop in a hit, after it has read the time: where the run continues in
+    /// another buffer meanwhile, the frame comes into that one.
+    pub(crate) fn continued_not_after(&mut self, first: u64) {
+        if self.is_continued {
+            self.status.start_time = self.status.start_time.map(|start| start.min(first));
         }
     }
 
@@ -110,11 +122,39 @@ impl Run {
         status.stop_reason = Some(StopReason::Command);
         status.stop_time = Some(end);
         self.created = 0;
+        self.is_continued = true;
         self.status.start_time = Some(end);
         status
     }
 
     pub(crate) fn describe(&mut self, describe: impl FnOnce(&mut StatusFields)) {
         describe(&mut self.status);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::LinearStore;
+
+    #[test]
+    fn a_later_part_does_not_begin_after_its_first_frame() {
+        let store = LinearStore::new(1000).expect("memory");
+        let start = |run: &Run| run.status(&store, 0).start_time;
+        let mut run = Run::new();
+        run.set_on(true);
+        run.begin(100);
+        // The first part has begun before all its frames: one of before is an error, and shows as such.
+        run.continued_not_after(90);
+        assert_eq!(start(&run), Some(100));
+        let part = run.end_part(&store, 0, 200);
+        assert_eq!((part.start_time, part.stop_time), (Some(100), Some(200)));
+        assert_eq!(start(&run), Some(200));
+        run.continued_not_after(250);
+        assert_eq!(start(&run), Some(200));
+        run.continued_not_after(190);
+        assert_eq!(start(&run), Some(190));
+        run.begin(300);
+        assert_eq!(start(&run), Some(300));
     }
 }

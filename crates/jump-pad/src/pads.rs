@@ -242,7 +242,7 @@ impl JumpPads {
             }
             let block = usize::try_from(frame.tracepoint).ok();
             let key = block.and_then(|block| blocks.get(block)).copied();
-            if !sink.keep(key, frame.step, frame.bytes) {
+            if !sink.keep(key, frame.step, frame.stamp, frame.bytes) {
                 // A shorter frame might still find space, even another tracepoint's frame of the same stop.
                 *ended = Some(frame.time.saturating_sub(1));
                 return;

@@ -1,6 +1,7 @@
 //! The frames of pads: moved into the buffer, or counted if they could not be kept.
 
 use tracewire_fail_point::fail_point;
+use tracewire_model::ByteOrder;
 
 use super::{FrameSink, Losses, Pads, Writers};
 use crate::experiment::Experiment;
@@ -9,11 +10,15 @@ use crate::stepping::TracepointKey;
 use crate::store::{FrameStore, StoreError};
 use crate::tracepoints::Tracepoints;
 
+/// How many bytes a time has.
+const TIME: usize = size_of::<u64>();
+
 /// The buffer, for the frames of pads.
 struct Buffer<'e, S> {
     store: &'e mut S,
     tracepoints: &'e mut Tracepoints,
     run: &'e mut Run,
+    order: ByteOrder,
     /// The tracepoint of the frame before, and its place: most frames are of the same one.
     latest: Option<(TracepointKey, usize)>,
     failure: Option<StoreError>,
@@ -38,10 +43,22 @@ impl<S: FrameStore> FrameSink for Buffer<'_, S> {
         self.store.file_end()
     }
 
-    fn keep(&mut self, tracepoint: Option<TracepointKey>, step: bool, frame: &[u8]) -> bool {
+    fn keep(
+        &mut self,
+        tracepoint: Option<TracepointKey>,
+        step: bool,
+        stamp: Option<usize>,
+        frame: &[u8],
+    ) -> bool {
         if let Err(error) = self.store.append(frame) {
             self.failure.get_or_insert(error);
             return false;
+        }
+        if self.run.created() == 0
+            && let Some(bytes) = stamp.and_then(|at| frame.get(at..at + TIME))
+            && let Some(first) = self.order.unsigned(bytes)
+        {
+            self.run.continued_not_after(first);
         }
         self.run.note_frame();
         let place = tracepoint.and_then(|key| self.place(key));
@@ -128,6 +145,7 @@ impl<S: FrameStore> Experiment<S> {
             store: &mut self.store,
             tracepoints: &mut self.tracepoints,
             run: &mut self.run,
+            order: self.options.format.byte_order,
             latest: None,
             failure: None,
         };

@@ -207,8 +207,15 @@ pub trait FrameSink {
     /// The offset of the next frame in a file that outlives this process; `None` if frames are in memory.
     fn file_end(&self) -> Option<u64>;
 
-    /// Keeps the frame of a hit or of a step of a tracepoint; false if it cannot be kept, nor any after it.
-    fn keep(&mut self, tracepoint: Option<TracepointKey>, step: bool, frame: &[u8]) -> bool;
+    /// Keeps the frame of a hit or of a step of a tracepoint; false if it cannot be kept, nor any after it. `stamp` is where the
+    /// time is in it, if it was collected.
+    fn keep(
+        &mut self,
+        tracepoint: Option<TracepointKey>,
+        step: bool,
+        stamp: Option<usize>,
+        frame: &[u8],
+    ) -> bool;
 }
 
 /// The key of a call that has begun: the tracepoint, and the stack pointer at the function's first instruction. No two threads have
