@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracewire_experiment::Served;
-use tracewire_model::{StatusFields, kgtp_warning};
+use tracewire_model::{SpanRole, StatusFields, kgtp_warning};
 use tracewire_recorder::{
     Counters, Ending, HitCost, Installed, LocationCost, Observer, RecordError, RecordEvent, Report,
     Stop, program_words,
@@ -63,6 +63,16 @@ pub fn foreign_variables(script: &Script) {
 
 /// Prints where tracepoints were set.
 pub fn placed(placed: &[Placed], verbose: bool, mut print: impl FnMut(String)) {
+    let (departures, placed): (Vec<_>, Vec<_>) =
+        (placed.iter()).partition(|one| role(one).is_some_and(SpanRole::is_departure) && !verbose);
+    listed(&placed, verbose, &mut print);
+    if let Some(words) = departure_words(&departures) {
+        print(words);
+    }
+}
+
+/// Prints the locations of each tracepoint.
+fn listed(placed: &[&Placed], verbose: bool, print: &mut impl FnMut(String)) {
     let mut told: Option<(i32, usize)> = None;
     let mut numbers = BTreeSet::new();
     for one in placed {
@@ -85,7 +95,7 @@ pub fn placed(placed: &[Placed], verbose: bool, mut print: impl FnMut(String)) {
         if count <= LOCATIONS_TOLD || verbose {
             print(format!("tracepoint {number} at {}", where_it_is(one)));
         } else if count == LOCATIONS_TOLD + 1 {
-            let same = |other: &&Placed| other.definition.number.0 == number;
+            let same = |other: &&&Placed| other.definition.number.0 == number;
             let all = placed.iter().filter(same).count();
             print(format!(
                 "tracepoint {number} at {} more locations",
@@ -102,7 +112,35 @@ fn where_it_is(placed: &Placed) -> String {
         ", disabled"
     };
     let location = words::printable(&placed.location.to_string());
-    format!("{location}{state}")
+    let role = match role(placed) {
+        Some(SpanRole::Return) => ", a return",
+        Some(SpanRole::TailCall | SpanRole::MayTailCall) => ", a tail call",
+        _ => "",
+    };
+    format!("{location}{role}{state}")
+}
+
+/// What the location is to the function of a span.
+fn role(placed: &Placed) -> Option<SpanRole> {
+    (placed.definition.source.span_point()).map(|point| point.role)
+}
+
+/// Where spans end that have no return: the user has not asked for these functions.
+fn departure_words(departures: &[&Placed]) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for one in departures {
+        let name = (one.location.function.as_deref())
+            .map_or_else(|| one.definition.address.to_string(), words::printable);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "spans that end by an exception, longjmp or pthread_exit are seen in {}",
+            names.join(", ")
+        )
+    })
 }
 
 /// Prints how the installed tracepoints are served.

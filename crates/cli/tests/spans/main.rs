@@ -292,6 +292,48 @@ fn return_values_of_cpp() {
     }
 }
 
+/// The user asks for one function. Where else spans can end is one line, without addresses.
+#[test]
+fn the_places_of_a_span_are_said_with_their_roles() {
+    let calls = Calls::build("cc", "calls.c", &["-O2"]);
+    let said = |options: &[&str]| {
+        let program = calls.program.to_str().expect("a name");
+        let output = Command::new(env!("CARGO_BIN_EXE_tracewire"))
+            .args(["record", "-t", "span t_many : n", "-o", "out.tf"])
+            .args(options)
+            .args(["--", program, "1"])
+            .current_dir(calls.directory.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("tracewire runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let short = said(&[]);
+    let of_longjmp: Vec<&str> = (short.lines())
+        .filter(|line| line.contains("longjmp"))
+        .collect();
+    let [line] = of_longjmp[..] else {
+        panic!("{short}");
+    };
+    assert!(
+        line.starts_with(
+            "tracewire: spans that end by an exception, longjmp or pthread_exit are seen in "
+        ),
+        "{line}"
+    );
+    let entries = |said: &str| said.matches(" in t_many (").count();
+    let returns = |said: &str| said.matches("), a return\n").count();
+    assert_eq!(entries(&short), returns(&short) + 1, "{short}");
+    assert!(returns(&short) > 0, "{short}");
+    let long = said(&["--verbose"]);
+    assert!(
+        long.contains(" in __libc_siglongjmp (") || long.contains(" in __libc_siglongjmp\n"),
+        "{long}"
+    );
+}
+
 #[test]
 fn conditions_choose_spans_and_returns() {
     let calls = Calls::build("cc", "calls.c", &["-O2"]);
