@@ -176,7 +176,7 @@ impl<S: FrameStore> Experiment<S> {
         self.variables = Variables::new();
         // A store that cannot be emptied is emptied at the next start.
         let _ = self.store.clear();
-        self.run.set_created(0);
+        self.run.forget_frames();
         self.counts.clear();
         self.pads.forget_losses();
         self.known_registers.clear();
@@ -238,7 +238,7 @@ impl<S: FrameStore> Experiment<S> {
         self.store.clear()?;
         self.variables.reset();
         self.stepping.clear();
-        self.run.set_created(0);
+        self.run.forget_frames();
         self.known_registers.clear();
         self.number_all_sets();
         self.tracepoints.reset_counts();

@@ -49,8 +49,13 @@ impl Run {
         self.created += 1;
     }
 
-    /// So many frames have come into the buffer.
-    pub(crate) const fn set_created(&mut self, created: u64) {
+    /// The buffer is emptied.
+    pub(crate) const fn forget_frames(&mut self) {
+        self.created = 0;
+    }
+
+    /// The buffer has the frames of another experiment, which created so many.
+    pub(crate) const fn adopt_frames(&mut self, created: u64) {
         self.created = created;
     }
 

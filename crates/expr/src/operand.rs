@@ -6,7 +6,7 @@ use tracewire_model::{KEY_TEXT, KeyKind, Operand};
 use crate::collect::is_character;
 use crate::compile::{Numbered, Variables, lower, program};
 use crate::int_expr::{Binary, IntExpr};
-use crate::resolve::{Resolver, Result, resolve};
+use crate::resolve::{Resolver, Result};
 use crate::scalar::{Scalar, scalar, strip};
 use crate::{ExpressionError, ExpressionErrorKind};
 
@@ -35,9 +35,9 @@ pub fn compile_operand(
 ) -> Result<CompiledOperand> {
     let scope = scope.into();
     let numbered = Numbered(variables);
-    let node = resolve(symbols, scope, text, &numbered)?;
-    crate::redaction::refuse(symbols, scope, &node, text)?;
     let resolver = Resolver::new(symbols, scope, text, &numbered);
+    let node = resolver.node()?;
+    crate::redaction::refuse(symbols, scope, &node, text)?;
     let lower = lower(symbols, scope, text);
     let program = |number: &IntExpr| program(number, text);
     let of_text = |address: &IntExpr, length: Option<IntExpr>| {

@@ -232,7 +232,7 @@ impl Spool {
         let front = front.unwrap_or_else(|| plain(description));
         fail_point!("spool/laid-out");
         file.write_all_at(&front, 0)
-            .and_then(|()| reserve(&file, front.len() as u64, TAIL))
+            .and_then(|()| allocate(&file, front.len() as u64, TAIL))
             .map_err(WriteError::system("write", &temporary))?;
         Ok(Self {
             file,
@@ -349,7 +349,7 @@ impl Spool {
             from += buffer.len() as u64;
             to += buffer.len() as u64;
         }
-        reserve(&self.file, to, TAIL).map_err(WriteError::system("write", &self.temporary))?;
+        allocate(&self.file, to, TAIL).map_err(WriteError::system("write", &self.temporary))?;
         self.end = to;
         Ok(())
     }
@@ -363,7 +363,7 @@ impl Spool {
         let start = self.end - self.end % PAGE;
         let least = (needed - start).next_multiple_of(PAGE);
         let mut size = least.max(WINDOW);
-        while let Err(error) = reserve(&self.file, start, size) {
+        while let Err(error) = allocate(&self.file, start, size) {
             // What is left of the disk, of a quota, or up to the largest size of a file may still do for this frame.
             if size <= least || !is_full(&error) {
                 return Err(error);
@@ -553,7 +553,7 @@ impl Drop for Spool {
 }
 
 /// Makes sure that the disk has room for a part of the file, which reads as zero where it is new.
-fn reserve(file: &File, start: u64, size: u64) -> io::Result<()> {
+fn allocate(file: &File, start: u64, size: u64) -> io::Result<()> {
     let offsets = i64::try_from(start).ok().zip(i64::try_from(size).ok());
     let (start, size) = offsets.ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
     loop {

@@ -97,9 +97,12 @@ impl<'a> CachedPlace<'a> {
 
     /// An item of a `collect`.
     pub(crate) fn item(&self, text: &str) -> Rc<PreparedItem<'a>> {
-        remembered(&self.items, text, || {
-            PreparedItem::new(self.symbols, self.scope, text)
-        })
+        if let Some(found) = self.items.borrow().get(text) {
+            return found.clone();
+        }
+        let prepared = Rc::new(PreparedItem::new(self.symbols, self.scope, text));
+        (self.items.borrow_mut()).insert(text.into(), prepared.clone());
+        prepared
     }
 
     /// An expression.
@@ -126,18 +129,4 @@ impl<'a> CachedPlace<'a> {
         known.insert(text.into(), prepared.clone());
         prepared
     }
-}
-
-/// The value for a text, which `work_out` computes the first time.
-fn remembered<V>(
-    known: &RefCell<HashMap<Box<str>, Rc<V>>>,
-    text: &str,
-    work_out: impl FnOnce() -> V,
-) -> Rc<V> {
-    if let Some(found) = known.borrow().get(text) {
-        return found.clone();
-    }
-    let found = Rc::new(work_out());
-    known.borrow_mut().insert(text.into(), found.clone());
-    found
 }

@@ -88,7 +88,7 @@ impl<S: FrameStore> Experiment<S> {
         {
             self.store.append(frame)?;
         }
-        self.run.set_created(created);
+        self.run.adopt_frames(created);
         for counts in &progress.counts {
             if let Some(tracepoint) = self.tracepoints.by_key_mut(counts.key) {
                 tracepoint.adopt_counts(counts.usage, counts.missing);
