@@ -5,6 +5,8 @@
 //! Names, order and numbers are those of GDB's own descriptions of Linux on x86 (features
 //! `org.gnu.gdb.i386.core`, `.sse`, `.linux`, `.segments`, `.avx`, `.avx512`).
 
+use std::sync::OnceLock;
+
 use super::feature::{self, Feature, Row, counted, flags, numbered, row, vector_union};
 use super::layout::RegisterLayout;
 use tracewire_model::RegisterNumber;
@@ -68,13 +70,13 @@ impl X86Registers {
 
     /// The layout for a 64-bit program.
     #[must_use]
-    pub fn layout_64(self) -> RegisterLayout {
+    pub fn layout_64(self) -> &'static RegisterLayout {
         self.layout(Width::Bits64)
     }
 
     /// The layout for a 32-bit program.
     #[must_use]
-    pub fn layout_32(self) -> RegisterLayout {
+    pub fn layout_32(self) -> &'static RegisterLayout {
         self.layout(Width::Bits32)
     }
 
@@ -130,8 +132,12 @@ impl X86Registers {
             .collect()
     }
 
-    fn layout(self, width: Width) -> RegisterLayout {
-        feature::layout(width.architecture(), &self.features(width))
+    fn layout(self, width: Width) -> &'static RegisterLayout {
+        /// Each is made once: it takes a while, and each process and each site of a tracepoint needs one.
+        static LAYOUTS: [[OnceLock<RegisterLayout>; 2]; X86Registers::ALL.len()] =
+            [const { [const { OnceLock::new() }; 2] }; X86Registers::ALL.len()];
+        LAYOUTS[self as usize][width as usize]
+            .get_or_init(|| feature::layout(width.architecture(), &self.features(width)))
     }
 
     fn target_xml(self, width: Width) -> String {

@@ -229,9 +229,9 @@ impl Prepared {
         if let Some(budget) = request.budget.budget {
             experiment.limit_cost(budget);
         }
-        experiment.set_register_layout(registers.layout());
+        experiment.set_register_layout(registers.layout().clone());
         if request.lean {
-            experiment.keep_needed_registers(registers.layout());
+            experiment.keep_needed_registers(registers.layout().clone());
         }
         for variable in variables {
             experiment.define_variable(variable.clone());

@@ -13,7 +13,7 @@ pub struct Room {
 }
 
 impl Room {
-    pub fn layout(self) -> RegisterLayout {
+    pub fn layout(self) -> &'static RegisterLayout {
         match self.machine {
             Architecture::I386 => self.set.layout_32(),
             _ => self.set.layout_64(),

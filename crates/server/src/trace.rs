@@ -52,9 +52,9 @@ impl TraceMachine {
     /// The machine of a live program on x86.
     pub(crate) fn x86(registers: X86Registers, architecture: Architecture) -> Self {
         let (layout, xml) = if architecture == Architecture::I386 {
-            (registers.layout_32(), registers.target_xml_32())
+            (registers.layout_32().clone(), registers.target_xml_32())
         } else {
-            (registers.layout_64(), registers.target_xml_64())
+            (registers.layout_64().clone(), registers.target_xml_64())
         };
         Self {
             layout,

@@ -52,7 +52,7 @@ impl Abi {
         }
     }
 
-    pub(crate) fn layout(self, registers: X86Registers) -> RegisterLayout {
+    pub(crate) fn layout(self, registers: X86Registers) -> &'static RegisterLayout {
         match self {
             Self::Bits64 => registers.layout_64(),
             Self::Bits32 => registers.layout_32(),

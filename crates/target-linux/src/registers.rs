@@ -71,7 +71,7 @@ impl General {
 pub(crate) struct RegisterPlan {
     steps: Vec<Step>,
     size: usize,
-    xstate: XstateLayout,
+    xstate: &'static XstateLayout,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,10 +86,10 @@ struct Step {
 
 impl RegisterPlan {
     pub(crate) fn new(abi: Abi, set: X86Registers) -> Self {
-        Self::with_layout(&abi.layout(set), XstateLayout::of_this_machine())
+        Self::with_layout(abi.layout(set), XstateLayout::of_this_machine())
     }
 
-    fn with_layout(layout: &RegisterLayout, xstate: XstateLayout) -> Self {
+    fn with_layout(layout: &RegisterLayout, xstate: &'static XstateLayout) -> Self {
         let steps = layout
             .registers()
             .iter()

@@ -4,6 +4,7 @@
 //! makers of processors; CPUID reports them.
 
 use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::sync::OnceLock;
 
 /// A part of the extended state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +42,13 @@ pub(crate) struct XstateLayout([Option<usize>; 8]);
 const XSTATE_BV: usize = 512;
 
 impl XstateLayout {
-    pub(crate) fn of_this_machine() -> Self {
+    pub(crate) fn of_this_machine() -> &'static Self {
+        /// A virtual machine leaves to its host for each CPUID, which takes microseconds.
+        static LAYOUT: OnceLock<XstateLayout> = OnceLock::new();
+        LAYOUT.get_or_init(Self::read)
+    }
+
+    fn read() -> Self {
         let mut offsets = [None; 8];
         if __cpuid(0).eax >= 0xd {
             for (number, offset) in offsets.iter_mut().enumerate().skip(2) {

@@ -42,7 +42,7 @@ struct Wanted {
 }
 
 fn layout() -> RegisterLayout {
-    X86Registers::Core.layout_64()
+    X86Registers::Core.layout_64().clone()
 }
 
 fn sets() -> RegisterSets {

@@ -9,7 +9,7 @@ use super::expression::Purpose;
 use super::frame::{FRAME_HEADER, Frame, Needs, VARIABLE};
 use super::memory::Length;
 use super::plan::{Bound, Planned, PlannedAction, Registers};
-use super::registers::{Value, layout, value};
+use super::registers::{Value, value};
 use super::walk::Collected;
 use crate::layout::{header, tracepoint};
 use crate::pad::ErrorKind;
@@ -363,7 +363,7 @@ impl<'o> Code<'o> {
                 self.asm.mov(byte_ptr(start), i32::from(b'R'))?;
                 let block = frame.at + 1;
                 self.registers_but(block, |register| !withheld.keeps(register), give_up)?;
-                let mut at = block + layout(self.options.registers).size();
+                let mut at = block + self.options.registers.layout_64().size();
                 for (place, mask) in withheld.masks().iter().enumerate() {
                     if let Some(number) = mask_variable(place).filter(|_| *mask != 0) {
                         self.number(Gpr(0), *mask)?;

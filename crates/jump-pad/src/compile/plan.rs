@@ -13,7 +13,6 @@ use super::count::PlannedCounting;
 use super::frame::{FRAME_HEADER, Needs, VARIABLE};
 use super::memory::PIECES;
 use super::rate::PlannedRate;
-use super::registers::layout;
 use crate::pad::{CannotCompile, PadOptions, PadTracepoint, PadVariable};
 
 pub(super) enum PlannedAction {
@@ -66,13 +65,13 @@ impl Registers {
     pub(super) fn bytes(&self, options: &PadOptions<'_>) -> u32 {
         match self {
             Self::None => 0,
-            Self::Block => 1 + layout(options.registers).size(),
+            Self::Block => 1 + options.registers.layout_64().size(),
             Self::Withheld(withheld) => {
                 let masks = withheld.masks().iter().filter(|mask| **mask != 0).count();
-                1 + layout(options.registers).size() + masks as u32 * VARIABLE
+                1 + options.registers.layout_64().size() + masks as u32 * VARIABLE
             }
             Self::Set(_, mask) => {
-                let registers = layout(options.registers).registers().iter();
+                let registers = options.registers.layout_64().registers().iter();
                 let kept = registers.filter(|register| mask.contains(register.number));
                 SET_HEADER as u32 + kept.map(Register::size).sum::<u32>()
             }
@@ -186,7 +185,7 @@ impl Planned {
             _ if !asked => Registers::None,
             Some(kept) => Registers::Set(kept.number, kept.registers.clone()),
             None if definition.withholds_registers => Registers::Withheld(Withheld::new(
-                layout(options.registers),
+                options.registers.layout_64(),
                 &definition.actions,
             )),
             None => Registers::Block,

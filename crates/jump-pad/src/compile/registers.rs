@@ -1,9 +1,7 @@
 //! The program's registers: as values, and as the register block of a frame.
 
-use std::sync::OnceLock;
-
 use iced_x86::code_asm::*;
-use tracewire_arch::{RegisterLayout, X86Registers, is_x87};
+use tracewire_arch::is_x87;
 use tracewire_model::RegisterNumber;
 
 use super::code::{Code, Gpr, Label, Made, OUT, RED_ZONE, Slot};
@@ -76,12 +74,6 @@ pub(super) fn source(name: &str) -> Option<Source> {
     Some(fixed)
 }
 
-/// The registers of a set, made once: there are many sites.
-pub(super) fn layout(set: X86Registers) -> &'static RegisterLayout {
-    static LAYOUTS: [OnceLock<RegisterLayout>; 4] = [const { OnceLock::new() }; 4];
-    LAYOUTS[set as usize].get_or_init(|| set.layout_64())
-}
-
 /// The value of a register number in an expression.
 pub(super) enum Value {
     General(Gpr),
@@ -91,7 +83,7 @@ pub(super) enum Value {
 }
 
 pub(super) fn value(register: u16, features: Features) -> Value {
-    let layout = layout(features.registers());
+    let layout = features.registers().layout_64();
     let found = layout.by_number(RegisterNumber(register));
     let Some(register) = found.filter(|register| register.bits <= 64 || register.is_vector())
     else {
@@ -214,7 +206,7 @@ impl Code<'_> {
         is_withheld: impl Fn(RegisterNumber) -> bool,
         give_up: Label,
     ) -> Made {
-        let layout = layout(self.options.registers);
+        let layout = self.options.registers.layout_64();
         self.uses(&[rax, rcx, rdx]);
         let mut next = start;
         let kept = layout.registers().iter();

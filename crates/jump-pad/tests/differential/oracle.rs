@@ -1,8 +1,6 @@
 //! The trap mechanism's result of a hit: the experiment itself, with a stopped thread in this process.
 
-use std::sync::OnceLock;
-
-use tracewire_arch::{RegisterLayout, X86Registers};
+use tracewire_arch::X86Registers;
 use tracewire_experiment::{
     Experiment, Hit, HitHandler, LinearStore, MemoryRead, Options, Registers, StoppedThread,
     Target, TargetError, Unreadable,
@@ -56,8 +54,7 @@ impl StoppedThread for Standing {
     }
 
     fn register(&mut self, register: RegisterNumber) -> Option<u64> {
-        static LAYOUT: OnceLock<RegisterLayout> = OnceLock::new();
-        let layout = LAYOUT.get_or_init(|| machine_registers().layout_64());
+        let layout = machine_registers().layout_64();
         let found = layout.by_number(register)?;
         let start = found.offset as usize;
         let bytes = self.block.get(start..start + found.size() as usize)?;
@@ -126,7 +123,7 @@ pub fn experiment(
     let store = LinearStore::new(64 << 20).unwrap();
     let mut experiment = Experiment::new(options, store);
     if wanted == Wanted::Kept {
-        experiment.keep_asked_registers(layout);
+        experiment.keep_asked_registers(layout.clone());
     }
     for definition in definitions {
         experiment.define(definition.clone()).unwrap();
