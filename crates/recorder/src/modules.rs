@@ -220,9 +220,11 @@ impl Whereabouts {
         else {
             return Self::Here;
         };
+        if loaded.kind != ModuleKind::Executable || !loaded.file.ends_with("exe") {
+            return Self::Here;
+        }
         let own = identity(&loaded.file);
-        let is_program = loaded.kind == ModuleKind::Executable && loaded.file.ends_with("exe");
-        if !is_program || identity(&loaded.path) == own {
+        if identity(&loaded.path) == own {
             return Self::Here;
         }
         let root = process.join("root");
@@ -239,7 +241,8 @@ impl Whereabouts {
 
 /// The file's own name, where that still names the file that is loaded; else the name by which the kernel gives it.
 fn file_of(loaded: &LoadedModule) -> PathBuf {
-    if loaded.path.is_absolute() && identity(&loaded.path) == identity(&loaded.file) {
+    let is_own = || identity(&loaded.path) == identity(&loaded.file);
+    if loaded.path == loaded.file || loaded.path.is_absolute() && is_own() {
         loaded.path.clone()
     } else {
         loaded.file.clone()

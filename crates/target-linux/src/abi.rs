@@ -6,7 +6,7 @@ use std::io::Read;
 use tracewire_arch::{Architecture, RegisterLayout, X86Registers};
 
 use crate::maps;
-use crate::memory::Memory;
+use crate::memory::ReadMemory;
 use crate::ptrace::Tid;
 
 /// The word size of a program.
@@ -60,7 +60,11 @@ impl Abi {
     }
 
     /// Reads `N` consecutive words, zero-extended.
-    pub(crate) fn read<const N: usize>(self, memory: &Memory, address: u64) -> Option<[u64; N]> {
+    pub(crate) fn read<const N: usize>(
+        self,
+        memory: &impl ReadMemory,
+        address: u64,
+    ) -> Option<[u64; N]> {
         let mut bytes = [[0; WIDEST]; N];
         let bytes = bytes
             .as_flattened_mut()
@@ -79,7 +83,7 @@ impl Abi {
     }
 
     /// The word at this index of consecutive ones.
-    pub(crate) fn read_at(self, memory: &Memory, address: u64, place: u64) -> Option<u64> {
+    pub(crate) fn read_at(self, memory: &impl ReadMemory, address: u64, place: u64) -> Option<u64> {
         let address = address.wrapping_add(place.wrapping_mul(self.bytes() as u64));
         self.read::<1>(memory, address).map(|[word]| word)
     }

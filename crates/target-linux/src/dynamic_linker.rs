@@ -6,8 +6,9 @@
 use object::{Object, ObjectSymbol};
 
 use crate::abi::Abi;
-use crate::maps::{AuxiliaryVector, mappings, seen_by};
-use crate::memory::Memory;
+use crate::maps::{AuxiliaryVector, FileView, mappings};
+use crate::memory::{Memory, ReadMemory as _};
+use crate::page_reader::PageReader;
 use crate::ptrace::Tid;
 
 /// The most objects that are followed through the list.
@@ -61,7 +62,8 @@ pub(crate) struct DynamicLinker {
 impl DynamicLinker {
     /// For a program that has not executed anything.
     pub(crate) fn at_start(abi: Abi, memory: &Memory, thread: Tid) -> Self {
-        let (mut dynamic_linker, base) = Self::without_hook(abi, memory, thread);
+        let memory = PageReader::new(memory);
+        let (mut dynamic_linker, base) = Self::without_hook(abi, &memory, thread);
         dynamic_linker.hook = base.and_then(|base| hook_by_symbol(thread, base));
         dynamic_linker
     }
@@ -69,20 +71,21 @@ impl DynamicLinker {
     /// For a program that is already running. Its threads are stopped, so the dynamic linker's file is read only if the
     /// dynamic linker itself does not say where the hook is.
     pub(crate) fn of_running(abi: Abi, memory: &Memory, thread: Tid) -> Self {
-        let (mut dynamic_linker, base) = Self::without_hook(abi, memory, thread);
-        let debug = dynamic_linker.debug(memory);
+        let memory = PageReader::new(memory);
+        let (mut dynamic_linker, base) = Self::without_hook(abi, &memory, thread);
+        let debug = dynamic_linker.debug(&memory);
         dynamic_linker.hook = debug
-            .and_then(|debug| abi.read_at(memory, debug, debug_words::FUNCTION))
+            .and_then(|debug| abi.read_at(&memory, debug, debug_words::FUNCTION))
             .filter(|function| *function != 0)
             .or_else(|| hook_by_symbol(thread, base?));
         if debug.is_some() {
-            dynamic_linker.known = dynamic_linker.keys(memory);
+            dynamic_linker.known = dynamic_linker.keys(&memory);
         }
         dynamic_linker
     }
 
     /// Its state without the hook, and the address where it is mapped.
-    fn without_hook(abi: Abi, memory: &Memory, thread: Tid) -> (Self, Option<u64>) {
+    fn without_hook(abi: Abi, memory: &PageReader<'_>, thread: Tid) -> (Self, Option<u64>) {
         let auxiliary = AuxiliaryVector::read(thread, abi.bytes()).ok();
         let dynamic_linker = Self {
             abi,
@@ -106,14 +109,17 @@ impl DynamicLinker {
 
     /// Whether the list is complete and differs from the one that was read last.
     pub(crate) fn has_changed(&mut self, memory: &Memory) -> bool {
-        let Some(debug) = self.debug(memory) else {
+        let memory = PageReader::new(memory);
+        let Some(debug) = self.debug(&memory) else {
             return false;
         };
         let state = debug.wrapping_add(debug_words::STATE * self.abi.bytes() as u64);
-        if memory.read_array::<4>(state) != Some([0; 4]) {
+        let mut consistent = [0xff; 4];
+        memory.read(state, &mut consistent);
+        if consistent != [0; 4] {
             return false;
         }
-        let now = self.keys(memory);
+        let now = self.keys(&memory);
         let changed = now != self.known;
         self.known = now;
         changed
@@ -129,7 +135,7 @@ impl DynamicLinker {
         std::mem::take(&mut self.reported) && self.has_changed(memory)
     }
 
-    fn keys(&self, memory: &Memory) -> Vec<(u64, u64)> {
+    fn keys(&self, memory: &PageReader<'_>) -> Vec<(u64, u64)> {
         self.loaded(memory, false)
             .into_iter()
             .map(|object| (object.bias, object.dynamic))
@@ -137,7 +143,7 @@ impl DynamicLinker {
     }
 
     /// The objects that the dynamic linker has loaded, including itself and the program.
-    pub(crate) fn loaded(&self, memory: &Memory, with_names: bool) -> Vec<Loaded> {
+    pub(crate) fn loaded(&self, memory: &PageReader<'_>, with_names: bool) -> Vec<Loaded> {
         let mut objects = Vec::new();
         let mut list = self.debug(memory);
         for _ in 0..MAX_LISTS {
@@ -175,20 +181,19 @@ impl DynamicLinker {
     }
 
     /// The address of `struct r_debug`, which the dynamic linker writes into the program's dynamic section.
-    fn debug(&self, memory: &Memory) -> Option<u64> {
+    fn debug(&self, memory: &PageReader<'_>) -> Option<u64> {
         self.debug_entry(memory).filter(|debug| *debug != 0)
     }
 
     /// The same; 0 before it is written, and `None` where there is no place for it.
-    pub(crate) fn debug_entry(&self, memory: &Memory) -> Option<u64> {
+    pub(crate) fn debug_entry(&self, memory: &PageReader<'_>) -> Option<u64> {
         /// `DT_DEBUG`.
         const DEBUG: u64 = 21;
         let dynamic = self.dynamic?;
         (0..MAX_ENTRIES)
             .map_while(|entry| {
                 let size = 2 * self.abi.bytes() as u64;
-                self.abi
-                    .read::<2>(memory, dynamic.wrapping_add(entry * size))
+                self.abi.read(memory, dynamic.wrapping_add(entry * size))
             })
             .take_while(|[tag, _]| *tag != 0)
             .find(|[tag, _]| *tag == DEBUG)
@@ -197,7 +202,11 @@ impl DynamicLinker {
 }
 
 /// The type, the address in the file and the size of a program header.
-fn program_headers(abi: Abi, memory: &Memory, auxiliary: &AuxiliaryVector) -> Vec<(u32, u64)> {
+fn program_headers(
+    abi: Abi,
+    memory: &PageReader<'_>,
+    auxiliary: &AuxiliaryVector,
+) -> Vec<(u32, u64)> {
     let Some(table) = auxiliary.get(libc::AT_PHDR) else {
         return Vec::new();
     };
@@ -216,7 +225,7 @@ fn program_headers(abi: Abi, memory: &Memory, auxiliary: &AuxiliaryVector) -> Ve
 /// The load bias of the program; `None` if its headers do not give it.
 pub(crate) fn program_bias(
     abi: Abi,
-    memory: &Memory,
+    memory: &PageReader<'_>,
     auxiliary: &AuxiliaryVector,
     file_entry: Option<u64>,
 ) -> Option<u64> {
@@ -227,7 +236,7 @@ pub(crate) fn program_bias(
         .or_else(|| Some(auxiliary.get(libc::AT_ENTRY)?.wrapping_sub(file_entry?)))
 }
 
-fn dynamic_section(abi: Abi, memory: &Memory, auxiliary: &AuxiliaryVector) -> Option<u64> {
+fn dynamic_section(abi: Abi, memory: &PageReader<'_>, auxiliary: &AuxiliaryVector) -> Option<u64> {
     let bias = program_bias(abi, memory, auxiliary, None)?;
     program_headers(abi, memory, auxiliary)
         .into_iter()
@@ -239,7 +248,7 @@ fn dynamic_section(abi: Abi, memory: &Memory, auxiliary: &AuxiliaryVector) -> Op
 fn hook_by_symbol(thread: Tid, base: u64) -> Option<u64> {
     let mappings = mappings(thread).ok()?;
     let mapping = mappings.iter().find(|mapping| mapping.start == base)?;
-    let file = seen_by(thread, &mapping.path);
+    let file = FileView::of(thread).path(&mapping.path);
     if std::fs::metadata(&file).ok()?.len() > MAX_FILE {
         return None;
     }

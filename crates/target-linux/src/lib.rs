@@ -109,6 +109,7 @@ mod maps;
 mod memory;
 mod modules;
 mod orphan;
+mod page_reader;
 mod patcher;
 mod poll_timer;
 mod process;

@@ -4,6 +4,7 @@ use tracewire_model::Address;
 
 use crate::dynamic_linker::{DynamicLinker, MAX_LISTS, MAX_NAME, MAX_OBJECTS, debug_words};
 use crate::memory::Memory;
+use crate::page_reader::PageReader;
 
 /// One entry of the list, a `struct link_map`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,29 +34,30 @@ impl DynamicLinker {
     /// The objects that the dynamic linker has loaded. The list is empty before the dynamic linker has filled it in.
     /// `None` for a program without a dynamic linker.
     pub(crate) fn linked_objects(&self, memory: &Memory) -> Option<LinkMap> {
+        let memory = PageReader::new(memory);
         let mut linked = LinkMap::default();
-        let mut list = self.debug_entry(memory)?;
+        let mut list = self.debug_entry(&memory)?;
         for number in 0..MAX_LISTS {
             if list == 0 {
                 break;
             }
-            let Some([version, first]) = self.abi().read(memory, list) else {
+            let Some([version, first]) = self.abi().read(&memory, list) else {
                 break;
             };
             let (mut entry, mut previous) = (first, 0);
             if number == 0 && first != 0 {
                 linked.main = Some(Address(first));
-                let next = self.abi().read_at(memory, first, 3);
+                let next = self.abi().read_at(&memory, first, 3);
                 (entry, previous) = (next.unwrap_or(0), first);
             }
-            linked.objects.extend(self.linked_from(
-                memory,
+            linked.objects.extend(self.follow(
+                &memory,
                 Address(entry),
                 Address(previous),
                 Address(list),
             ));
             let next = (version as u32 >= 2)
-                .then(|| self.abi().read_at(memory, list, debug_words::NEXT_LIST));
+                .then(|| self.abi().read_at(&memory, list, debug_words::NEXT_LIST));
             list = next.flatten().unwrap_or(0);
         }
         Some(linked)
@@ -65,6 +67,16 @@ impl DynamicLinker {
     pub(crate) fn linked_from(
         &self,
         memory: &Memory,
+        start: Address,
+        previous: Address,
+        list: Address,
+    ) -> Vec<LinkMapEntry> {
+        self.follow(&PageReader::new(memory), start, previous, list)
+    }
+
+    fn follow(
+        &self,
+        memory: &PageReader<'_>,
         Address(start): Address,
         Address(previous): Address,
         list: Address,

@@ -1,9 +1,10 @@
 //! What `/proc` reports of a process: its mappings, its auxiliary vector, its status.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::ptrace::Tid;
@@ -46,9 +47,19 @@ impl Mapping {
     }
 }
 
+/// Reads a file of `/proc` whole. Its size is not known before, and each read costs a system call: `room` is more than
+/// most such files have.
+fn read_whole(file: &str, room: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(room);
+    // `File` alone would ask for the size, which is 0.
+    (File::open(file)?.take(u64::MAX)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The mappings of the process that a thread belongs to, in rising order.
 pub(crate) fn mappings(thread: Tid) -> io::Result<Vec<Mapping>> {
-    Ok(fs::read(format!("/proc/{thread}/maps"))?
+    const ROOM: usize = 64 << 10;
+    Ok(read_whole(&format!("/proc/{thread}/maps"), ROOM)?
         .split(|byte| *byte == b'\n')
         .filter_map(Mapping::parse)
         .collect())
@@ -61,7 +72,8 @@ pub(crate) struct AuxiliaryVector(Vec<(u64, u64)>);
 impl AuxiliaryVector {
     /// Reads the vector of a program with this word size, in bytes.
     pub(crate) fn read(thread: Tid, word_size: usize) -> io::Result<Self> {
-        let bytes = fs::read(format!("/proc/{thread}/auxv"))?;
+        const ROOM: usize = 1 << 10;
+        let bytes = read_whole(&format!("/proc/{thread}/auxv"), ROOM)?;
         let words: Vec<u64> = bytes
             .chunks_exact(word_size)
             .map(|word| {
@@ -95,7 +107,8 @@ pub(crate) struct ThreadStatus(String);
 
 impl ThreadStatus {
     pub(crate) fn read(thread: Tid) -> io::Result<Self> {
-        let bytes = fs::read(format!("/proc/{thread}/status"))?;
+        const ROOM: usize = 4 << 10;
+        let bytes = read_whole(&format!("/proc/{thread}/status"), ROOM)?;
         Ok(Self(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
@@ -218,21 +231,49 @@ pub(crate) fn program_file(thread: Tid) -> (PathBuf, PathBuf) {
     (link, name)
 }
 
-/// Translates the kernel's path of a file of the process to one that we can open. The path may begin at the root of the
-/// process or at ours, and may name something that is mounted only for the process.
-pub(crate) fn seen_by(thread: Tid, path: &Path) -> PathBuf {
-    let root = PathBuf::from(format!("/proc/{thread}/root"));
-    let seen = root.join(path.strip_prefix("/").unwrap_or(path));
-    if seen.exists() {
-        return seen;
+/// The files that a thread sees, which may be others than ours by the same names: it may have another root, and other file systems
+/// mounted.
+#[derive(Debug)]
+pub(crate) struct FileView {
+    root: PathBuf,
+    /// It has our root, and what is mounted for us.
+    is_ours: bool,
+}
+
+impl FileView {
+    pub(crate) fn of(thread: Tid) -> Self {
+        let same = |own: &str, other: String| {
+            let [own, other] = [fs::metadata(own), fs::metadata(other)];
+            own.ok()
+                .zip(other.ok())
+                .is_some_and(|(own, other)| (own.dev(), own.ino()) == (other.dev(), other.ino()))
+        };
+        let is_ours = same("/proc/self/ns/mnt", format!("/proc/{thread}/ns/mnt"))
+            && same("/", format!("/proc/{thread}/root/"));
+        Self {
+            root: PathBuf::from(format!("/proc/{thread}/root")),
+            is_ours,
+        }
     }
-    if !path.exists()
-        && let Ok(own) = fs::read_link(&root)
-        && let Ok(inside) = path.strip_prefix(own)
-    {
-        return root.join(inside);
+
+    /// Translates the kernel's path of a file of the process to one that we can open. The path may begin at the root of the process or
+    /// at ours, and may name something that is mounted only for the process.
+    pub(crate) fn path(&self, path: &Path) -> PathBuf {
+        if self.is_ours && path.is_absolute() {
+            return path.to_path_buf();
+        }
+        let seen = (self.root).join(path.strip_prefix("/").unwrap_or(path));
+        if seen.exists() {
+            return seen;
+        }
+        if !path.exists()
+            && let Ok(own) = fs::read_link(&self.root)
+            && let Ok(inside) = path.strip_prefix(own)
+        {
+            return self.root.join(inside);
+        }
+        path.to_path_buf()
     }
-    path.to_path_buf()
 }
 
 #[cfg(test)]

@@ -15,6 +15,12 @@ use crate::staged_page::StagedPage;
 /// The most vectors that the kernel takes in one call.
 const MAX_VECTORS: usize = 1024;
 
+/// Reads the memory of a process.
+pub(crate) trait ReadMemory {
+    /// Reads as many of the bytes as there are, and tells how many.
+    fn read(&self, address: u64, bytes: &mut [u8]) -> usize;
+}
+
 /// The memory of a process. Bytes that we have put there do not show.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -170,26 +176,6 @@ impl Memory {
     /// Reads a number of 64 bits.
     pub(crate) fn read_u64(&self, address: u64) -> Option<u64> {
         self.read_array(address).map(u64::from_le_bytes)
-    }
-
-    /// Reads a string up to its zero byte, or up to `limit` bytes.
-    pub(crate) fn read_string(&self, address: u64, limit: usize) -> Vec<u8> {
-        let mut string = Vec::new();
-        let mut buffer = [0; 256];
-        while string.len() < limit {
-            let filled = self.read(address.wrapping_add(string.len() as u64), &mut buffer);
-            let part = buffer.get(..filled).unwrap_or_default();
-            if let Some(end) = part.iter().position(|byte| *byte == 0) {
-                string.extend(part.iter().take(end));
-                break;
-            }
-            string.extend_from_slice(part);
-            if filled < buffer.len() {
-                break;
-            }
-        }
-        string.truncate(limit);
-        string
     }
 
     /// Writes bytes, even where the program itself may not.
@@ -388,6 +374,12 @@ impl Memory {
                 *byte = *original;
             }
         }
+    }
+}
+
+impl ReadMemory for Memory {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
+        self.read(address, bytes)
     }
 }
 

@@ -12,8 +12,9 @@ use object::{Endianness, FileKind};
 use tracewire_model::{Address, ThreadId};
 
 use crate::dynamic_linker::{DynamicLinker, program_bias};
-use crate::maps::{self, AuxiliaryVector, Mapping, seen_by};
+use crate::maps::{self, AuxiliaryVector, FileView, Mapping};
 use crate::memory::Memory;
+use crate::page_reader::PageReader;
 use crate::ptrace::Tid;
 
 /// The entry point of a program, from its file's header. The file may have hundreds of megabytes, so no more is read.
@@ -85,6 +86,7 @@ pub fn mapped_files(process: ThreadId) -> io::Result<Vec<MappedFile>> {
     let (program, _) = maps::program_file(thread);
     let own = std::fs::read_link(&program)?;
     let own = without_deleted(own);
+    let files = FileView::of(thread);
     let mut found: Vec<MappedFile> = Vec::new();
     for mapping in maps::mappings(thread)? {
         if !mapping.path.is_absolute() || found.iter().any(|one| one.path == mapping.path) {
@@ -95,7 +97,7 @@ pub fn mapped_files(process: ThreadId) -> io::Result<Vec<MappedFile>> {
             file: if is_program {
                 program.clone()
             } else {
-                seen_by(thread, &mapping.path)
+                files.path(&mapping.path)
             },
             path: mapping.path,
             start: Address(mapping.start),
@@ -114,13 +116,15 @@ pub(crate) fn all(
     thread: Tid,
 ) -> Result<Vec<Module>, (&'static str, io::Error)> {
     let abi = dynamic_linker.abi();
+    let memory = PageReader::new(memory);
     let mappings = maps::mappings(thread).map_err(|error| ("maps", error))?;
     let auxiliary = AuxiliaryVector::read(thread, abi.bytes()).map_err(|error| ("auxv", error))?;
+    let files = FileView::of(thread);
     let mut modules = Vec::new();
 
     let (file, name) = maps::program_file(thread);
     let entry = entry_point(&file);
-    if let Some(load_bias) = program_bias(abi, memory, &auxiliary, entry) {
+    if let Some(load_bias) = program_bias(abi, &memory, &auxiliary, entry) {
         let anchor = auxiliary.get(libc::AT_PHDR).unwrap_or(load_bias);
         let (start, end) = extent(&mappings, anchor).unwrap_or((load_bias, load_bias));
         modules.push(Module {
@@ -139,12 +143,12 @@ pub(crate) fn all(
         let Some(base) = auxiliary.get(key) else {
             continue;
         };
-        modules.extend(module_at(thread, kind, &mappings, base, base, b""));
+        modules.extend(module_at(&files, kind, &mappings, base, base, b""));
     }
-    for object in dynamic_linker.loaded(memory, true) {
+    for object in dynamic_linker.loaded(&memory, true) {
         if !modules.iter().any(|module| holds(module, object.dynamic)) {
             modules.extend(module_at(
-                thread,
+                &files,
                 ModuleKind::Library,
                 &mappings,
                 object.dynamic,
@@ -157,7 +161,7 @@ pub(crate) fn all(
 }
 
 fn module_at(
-    thread: Tid,
+    files: &FileView,
     kind: ModuleKind,
     mappings: &[Mapping],
     anchor: u64,
@@ -173,7 +177,7 @@ fn module_at(
     };
     Some(Module {
         kind,
-        file: seen_by(thread, &path),
+        file: files.path(&path),
         path,
         load_bias,
         start: Address(start),

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment};
 
-use crate::maps::{Mapping, seen_by};
+use crate::maps::{FileView, Mapping};
 use crate::ptrace::Tid;
 
 /// Why no tracepoint can be put there.
@@ -93,9 +94,9 @@ impl Sequences {
     }
 }
 
-/// The restartable sequences of the files of a program, each read once.
-#[derive(Debug, Default)]
-pub(crate) struct RestartableSequences(BTreeMap<PathBuf, Sequences>);
+/// The restartable sequences of the files of a program, each read once. A copy of the program has them, too.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RestartableSequences(BTreeMap<PathBuf, Rc<Sequences>>);
 
 impl RestartableSequences {
     /// Whether bytes of code in a mapping are part of a sequence. The file is opened as the thread sees it.
@@ -110,9 +111,9 @@ impl RestartableSequences {
             return false;
         }
         if !self.0.contains_key(&mapping.path) {
-            let file = seen_by(thread, &mapping.path);
+            let file = FileView::of(thread).path(&mapping.path);
             let read = Sequences::read(&file).unwrap_or_default();
-            self.0.insert(mapping.path.clone(), read);
+            self.0.insert(mapping.path.clone(), Rc::new(read));
         }
         let offset = mapping.offset + (address - mapping.start);
         self.0
