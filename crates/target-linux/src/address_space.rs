@@ -139,6 +139,8 @@ pub(crate) struct WhileStopped {
     pub(crate) is_foreign: bool,
     /// Returns are checked against a shadow stack.
     pub(crate) has_shadow_stack: bool,
+    /// The thread that made the last system call for the tracer.
+    pub(crate) volunteer: Option<Tid>,
 }
 
 impl WhileStopped {
@@ -148,6 +150,7 @@ impl WhileStopped {
             is_foreign: Abi::of_program(thread) == Some(None),
             has_shadow_stack: ThreadStatus::read(thread)
                 .is_ok_and(|status| status.has_shadow_stack()),
+            volunteer: None,
         })
     }
 }

@@ -17,6 +17,7 @@ use crate::fast::Fast;
 use crate::maps::{Image, ThreadStatus, all_processes, threads};
 use crate::memory::Memory;
 use crate::ptrace::{Running, Status, Tid};
+use crate::remote::RemoteCalls;
 use crate::thread::{News, Pending, Phase, State, Thread};
 use crate::tracee::{Birth, Born, Children, Tracee};
 use crate::wait_limit::{WaitLimit, wait_within};
@@ -244,9 +245,9 @@ impl Tracee {
         fail_point!("fork/born");
         let _ = self.memory.uncover_copy(child);
         self.program.semaphores.lower_in_copy(child);
-        if let Ok(registers) = stopped.registers()
-            && let Some(address) = self.true_address(registers.rip)
-        {
+        let place = stopped.registers().ok().map(|registers| registers.rip);
+        let moved = place.and_then(|place| self.true_address(place));
+        if let Some(address) = moved {
             let _ = stopped.set_instruction_pointer(address);
         }
         let Ok(memory) = Memory::open(child) else {
@@ -270,7 +271,9 @@ impl Tracee {
         process.choose_width();
         process.look_at_running();
         process.debug_registers = self.debug_registers.clone();
-        process.fast = Fast::copy_of(&self.fast);
+        process.fast = Fast::copy_of(&self.fast, moved.or(place));
+        process.remote = RemoteCalls::of_copy(&self.remote);
+        process.program.sequences = self.program.sequences.clone();
         fail_point!("fork/followed");
         self.born.push(Born {
             tracee: process,

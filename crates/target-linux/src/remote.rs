@@ -26,6 +26,15 @@ pub(crate) struct RemoteCalls {
 }
 
 impl RemoteCalls {
+    /// For a process whose memory is a copy of that of another one.
+    pub(crate) fn of_copy(parent: &Self) -> Self {
+        Self {
+            count: 0,
+            refuge: parent.refuge,
+            gate: parent.gate,
+        }
+    }
+
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
@@ -93,8 +102,13 @@ impl RemoteCalls {
 }
 
 /// A thread that may make system calls for the tracer without an effect on it: one of the process, or, while the
-/// process waits for a child by vfork, one of that child, which shares its memory.
-pub(crate) fn volunteer(threads: &mut Threads, memory: &Memory) -> Option<Tid> {
+/// process waits for a child by vfork, one of that child, which shares its memory. `proven` is one that has made a call in this stop of
+/// the process: no filter can have come since.
+pub(crate) fn volunteer(
+    threads: &mut Threads,
+    memory: &Memory,
+    proven: Option<Tid>,
+) -> Option<Tid> {
     let process = threads.process();
     let mut idle: Vec<&Thread> = threads
         .iter()
@@ -107,8 +121,9 @@ pub(crate) fn volunteer(threads: &mut Threads, memory: &Memory) -> Option<Tid> {
     let thread = idle
         .into_iter()
         .find(|thread| {
-            ThreadStatus::read(thread.id).is_ok_and(|status| !status.filters_system_calls())
-                && !dispatches_system_calls(memory, thread)
+            proven == Some(thread.id)
+                || ThreadStatus::read(thread.id).is_ok_and(|status| !status.filters_system_calls())
+                    && !dispatches_system_calls(memory, thread)
         })?
         .id;
     let entry = threads.get_mut(thread)?;

@@ -302,7 +302,13 @@ impl Tracee {
 
     /// A thread that may make system calls for the tracer.
     pub(crate) fn volunteer(&mut self) -> Option<Tid> {
-        volunteer(&mut self.threads, &self.memory)
+        let known = self.program.while_stopped.as_mut();
+        let proven = known.as_ref().and_then(|known| known.volunteer);
+        let found = volunteer(&mut self.threads, &self.memory, proven)?;
+        if let Some(known) = known {
+            known.volunteer = Some(found);
+        }
+        Some(found)
     }
 
     /// Facts about the process that hold while it is stopped, looked up once.

@@ -20,6 +20,15 @@ impl CodeArena {
         self.free.insert(area.start, area.end);
     }
 
+    /// The same areas with nothing in them, in a copy of the memory.
+    pub(crate) fn emptied(&self) -> Self {
+        Self {
+            mapped: self.mapped.clone(),
+            used: BTreeMap::new(),
+            free: self.mapped.clone(),
+        }
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.mapped.iter().map(|(start, end)| *start..*end)
     }
@@ -107,6 +116,18 @@ mod tests {
         assert_eq!(areas.give_back(0x2000), Some(0x1000..0x3000));
         let starts: Vec<_> = areas.all().map(|area| area.start).collect();
         assert_eq!(starts, [0x8000]);
+    }
+
+    #[test]
+    fn a_copy_has_the_areas_with_nothing_in_them() {
+        let mut areas = CodeArena::default();
+        areas.add(0x1000..0x3000);
+        areas.use_range(0x1100..0x1200);
+        let mut copy = areas.emptied();
+        assert!(copy.free(0..0x4000).eq(std::iter::once(0x1000..0x3000)));
+        copy.use_range(0x1000..0x1100);
+        assert_eq!(copy.give_back(0x1000), Some(0x1000..0x3000));
+        assert!(areas.all().eq(std::iter::once(0x1000..0x3000)));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(crate) use change::JUMP_REACH;
 pub use journal::{FramesFile, FramesFileNote};
 pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -63,7 +64,7 @@ pub(crate) struct Fast {
     /// Copies of displaced instructions that a debugger makes, by the sites.
     borrowed: BTreeMap<u64, GdbRelocated>,
     /// The targets of branches, by the mapping that contains the branches.
-    landings: BTreeMap<Code, Landings>,
+    landings: Rc<RefCell<BTreeMap<Code, Landings>>>,
     /// Sites whose jump has become a trap, and why.
     demoted: Vec<(u64, String)>,
     /// What the program has mapped and shares.
@@ -90,8 +91,8 @@ struct Code {
 /// The known branch targets in a mapping.
 #[derive(Clone, Debug)]
 enum Landings {
-    /// This many places were searched one by one.
-    Searched(u32),
+    /// The first places were searched one by one: what was found in each.
+    Searched(Vec<(Range<u64>, Option<u64>)>),
     All(Rc<BTreeSet<u64>>),
 }
 
@@ -184,10 +185,21 @@ pub(crate) enum Inside {
 }
 
 impl Fast {
-    /// Begins as a copy of the memory of another process, with its branch targets.
-    pub(crate) fn copy_of(parent: &Self) -> Self {
+    /// Begins as a copy of the memory of another process. Both have the same code, and what one finds there is known to the other.
+    /// The copy has memory for pads, too. Its own pads are put there, unless its only thread, which is at `place`, is in a pad or may
+    /// return into one.
+    pub(crate) fn copy_of(parent: &Self, place: Option<u64>) -> Self {
+        let may_return = parent.interrupted
+            || !parent.borrowed.is_empty()
+            || place.is_none_or(|place| parent.inside(place).is_some());
+        let areas = |areas: &CodeArena| match may_return {
+            true => CodeArena::default(),
+            false => areas.emptied(),
+        };
         Self {
-            landings: parent.landings.clone(),
+            areas: areas(&parent.areas),
+            springboard_areas: areas(&parent.springboard_areas),
+            landings: Rc::clone(&parent.landings),
             is_copy: true,
             ..Self::default()
         }

@@ -24,7 +24,7 @@ const MOST_WINDOWS: usize = 512;
 /// More code than this is not searched for branches, in bytes.
 const LARGEST_CODE: u64 = 256 << 20;
 /// How often the code of a mapping is searched: so many searches take as long as finding where all of its branches lead.
-const MOST_SEARCHES: u32 = 4;
+const MOST_SEARCHES: usize = 4;
 
 /// A jump and where it leads.
 pub(super) struct Placement {
@@ -154,25 +154,33 @@ impl Patcher<'_> {
         }
         let whole = code.start..code.end;
         let memory = &self.tracee.memory;
-        let known = self.tracee.fast.landings.entry(code);
-        Ok(match known.or_insert(Landings::Searched(0)) {
-            Landings::All(all) => all.range(wanted).next().copied(),
-            Landings::Searched(times) if *times < MOST_SEARCHES => {
-                *times += 1;
-                landing(&whole, &wanted, |address, bytes| {
-                    memory.read(address, bytes)
-                })
-            }
-            searched @ Landings::Searched(_) => {
-                let mut code = vec![0; size as usize];
-                let filled = memory.read(whole.start, &mut code);
-                let code = code.get(..filled).unwrap_or_default();
-                let all = landings(whole.start, code, &whole);
-                let found = all.range(wanted).next().copied();
-                *searched = Landings::All(Rc::new(all));
-                found
-            }
-        })
+        let mut known = self.tracee.fast.landings.borrow_mut();
+        Ok(
+            match known.entry(code).or_insert(Landings::Searched(Vec::new())) {
+                Landings::All(all) => all.range(wanted).next().copied(),
+                Landings::Searched(places)
+                    if let Some(known) = found_in(places.as_slice(), &wanted) =>
+                {
+                    known
+                }
+                Landings::Searched(places) if places.len() < MOST_SEARCHES => {
+                    let found = landing(&whole, &wanted, |address, bytes| {
+                        memory.read(address, bytes)
+                    });
+                    places.push((wanted, found));
+                    found
+                }
+                searched @ Landings::Searched(_) => {
+                    let mut code = vec![0; size as usize];
+                    let filled = memory.read(whole.start, &mut code);
+                    let code = code.get(..filled).unwrap_or_default();
+                    let all = landings(whole.start, code, &whole);
+                    let found = all.range(wanted).next().copied();
+                    *searched = Landings::All(Rc::new(all));
+                    found
+                }
+            },
+        )
     }
 
     /// A free stretch of an area within reach of a site, as long as asked for.
@@ -251,6 +259,12 @@ impl Patcher<'_> {
         self.tracee.fast.borrow(site, room);
         Some(start)
     }
+}
+
+/// What was found in a range, if that was searched.
+fn found_in(places: &[(Range<u64>, Option<u64>)], wanted: &Range<u64>) -> Option<Option<u64>> {
+    let known = places.iter().find(|(range, _)| range == wanted)?;
+    Some(known.1)
 }
 
 /// A place that a pattern admits, and the pages around it that are to be mapped: more than it needs, up to `size` bytes, for its
