@@ -514,6 +514,58 @@ int main (void)
 }
 "#;
 
+/// Forks in the handler of a signal that comes at any moment of its calls, and so within a pad, too. Each process prints its number, the
+/// call that it was made in, and its last one; the first one also prints how many of the handlers ran outside of its code.
+const FORKS_IN_HANDLER: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+enum { CHILDREN = 12 };
+struct block { int number; char bytes[508]; } block;
+static volatile int calls, signals, children, first, left = -1, outside;
+extern char __executable_start, etext;
+__attribute__ ((noinline)) int work (int n, struct block *block)
+{ block->number = n; __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
+static void handler (int signal, siginfo_t *info, void *context)
+{
+  char *at = (char *) ((ucontext_t *) context)->uc_mcontext.gregs[REG_RIP];
+  int is_outside = at < &__executable_start || at >= &etext;
+  if (left >= 0 || ++signals % 5 != 0 || children == CHILDREN) return;
+  if (fork () == 0)
+    {
+      first = calls;
+      left = 100;
+      return;
+    }
+  children++;
+  outside += is_outside;
+}
+int main (void)
+{
+  struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART };
+  struct itimerval often = { { 0, 200 }, { 0, 200 } }, never = { { 0, 0 }, { 0, 0 } };
+  int bad = 0, status;
+  sigaction (SIGALRM, &action, 0);
+  setitimer (ITIMER_REAL, &often, 0);
+  while (left != 0 && (left > 0 || children < CHILDREN))
+    {
+      if (left > 0) left--;
+      calls++;
+      work (calls, &block);
+    }
+  setitimer (ITIMER_REAL, &never, 0);
+  char line[60];
+  write (1, line, sprintf (line, "%d %d %d %d\n", (int) getpid (), first, calls, outside));
+  if (left == 0) _exit (0);
+  while (wait (&status) > 0) bad |= status != 0;
+  return bad;
+}
+"#;
+
 /// Records the program and its children by this mechanism, into a folder of the same name.
 fn followed(built: &Built, mechanism: &str, tracepoints: &[&str]) -> Ran {
     let mut words = vec![
@@ -564,6 +616,51 @@ fn children_by_fork_are_recorded_from_their_first_instruction() {
         );
         for process in counted.keys() {
             assert_clean(&built.path(&format!("{mechanism}/{process}.tf")));
+        }
+    }
+}
+
+/// A child returns from its handler to where its parent was: into a pad of the parent, where it was in one. Its own pads may not be there.
+#[test]
+fn children_that_return_from_a_handler_into_a_pad_are_recorded() {
+    let built = Built::new(FORKS_IN_HANDLER, &["-O1"]);
+    for mechanism in ["jump", "trap"] {
+        let done = followed(&built, mechanism, &["work : n, *block"]);
+        let lines: Vec<Vec<u64>> = (done.stdout.lines())
+            .map(|line| {
+                let words = line.split_whitespace();
+                words.map(|word| word.parse().expect("a number")).collect()
+            })
+            .collect();
+        assert_eq!(lines.len(), 13, "{}", done.stdout);
+        if mechanism == "jump" {
+            assert!(lines.iter().any(|line| line[3] > 0), "{}", done.stdout);
+        }
+        let frames = built.run(&["show", mechanism, "--json"]).code(0).json();
+        for line in &lines {
+            let own = |frame: &&Value| frame["process"] == line[0];
+            let numbers: Vec<u64> = (frames.iter().filter(own))
+                .map(|frame| value(frame, "n").expect("n").parse().expect("a number"))
+                .collect();
+            assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+            // The call during which a child was made is its parent's, unless it had not begun. The parent stays in its handler while the
+            // child is taken, and the frame that it had begun is given up.
+            let seen = |number: &u64| numbers.contains(number);
+            let missing = (line[1] + 1..=line[2])
+                .filter(|number| !seen(number))
+                .count();
+            let before = usize::from(line[1] > 0 && seen(&line[1]));
+            assert_eq!(
+                numbers.len() - before + missing,
+                (line[2] - line[1]) as usize
+            );
+            let lost = format!("process {}: {missing} frame", line[0]);
+            assert!(
+                missing == 0 || line[1] == 0 && done.stderr.contains(&lost),
+                "{mechanism}: {line:?} and {numbers:?}\n{}",
+                done.stderr
+            );
+            assert_clean(&built.path(&format!("{mechanism}/{}.tf", line[0])));
         }
     }
 }
