@@ -311,18 +311,11 @@ fn the_places_of_a_span_are_said_with_their_roles() {
         said
     };
     let short = said(&[]);
-    let of_longjmp: Vec<&str> = (short.lines())
-        .filter(|line| line.contains("longjmp"))
-        .collect();
-    let [line] = of_longjmp[..] else {
-        panic!("{short}");
-    };
-    assert!(
-        line.starts_with(
-            "tracewire: spans that end by an exception, longjmp or pthread_exit are seen in "
-        ),
-        "{line}"
-    );
+    // Another line comes with a library that is loaded later.
+    let mut of_longjmp = short.lines().filter(|line| line.contains("longjmp"));
+    let words = "tracewire: spans that end by an exception, longjmp or pthread_exit are seen in ";
+    assert!(of_longjmp.clone().count() > 0, "{short}");
+    assert!(of_longjmp.all(|line| line.starts_with(words)), "{short}");
     let entries = |said: &str| said.matches(" in t_many (").count();
     let returns = |said: &str| said.matches("), a return\n").count();
     assert_eq!(entries(&short), returns(&short) + 1, "{short}");
