@@ -155,7 +155,7 @@ fn build(
     registers: Room,
     aggregates: Vec<(AggregateKey, AggregateTable)>,
 ) -> Result<Description, LineError> {
-    tell_as_gdb_takes(&mut tracepoints, &registers.layout());
+    tell_as_gdb_takes(&mut tracepoints, registers.layout());
     Description::build(&DescriptionParts {
         register_block_size: registers.layout().size(),
         target_xml: Some(registers.target_xml()),

@@ -280,8 +280,8 @@ mod tests {
             &["rip", "zmm31h"],
             &[],
         ] {
-            let set = RegisterSet::new(&layout, &mask(&layout, names));
-            let [kept, whole] = both(&layout, &set, &block);
+            let set = RegisterSet::new(layout, &mask(layout, names));
+            let [kept, whole] = both(layout, &set, &block);
             assert_eq!(kept.len(), 6 + 5 + set.size() + 11 + 10);
             let mut sets = RegisterSets::default();
             assert_eq!(sets.add(set), 0);
@@ -298,8 +298,8 @@ mod tests {
     fn a_block_may_end_behind_the_last_register_of_the_sets() {
         let layout = X86Registers::Avx512.layout_64();
         let block: Vec<u8> = (0..layout.size()).map(|at| (at % 251 + 1) as u8).collect();
-        let set = RegisterSet::new(&layout, &mask(&layout, &["rdi", "rip"]));
-        let [kept, _] = both(&layout, &set, &block);
+        let set = RegisterSet::new(layout, &mask(layout, &["rdi", "rip"]));
+        let [kept, _] = both(layout, &set, &block);
         let mut sets = RegisterSets::default();
         sets.add(set);
         assert_eq!(sets.end(), 17 * 8);
@@ -334,10 +334,10 @@ mod tests {
         let layout = X86Registers::Core.layout_64();
         let mut sets = RegisterSets::default();
         let mut add = |names: &[&str]| {
-            let mut mask = mask(&layout, names);
+            let mut mask = mask(layout, names);
             // No register of the machine.
             mask.insert(RegisterNumber(9000));
-            sets.add(RegisterSet::new(&layout, &mask))
+            sets.add(RegisterSet::new(layout, &mask))
         };
         assert_eq!(add(&["rip"]), 0);
         assert_eq!(add(&["rip", "rax"]), 1);

@@ -66,7 +66,7 @@ fn every_x86_register_set_is_one_that_gdb_reads() {
                     _ if name.starts_with("st") => continue,
                     _ => (format!("${name}"), name),
                 };
-                asked.push((expression, expected(&layout, &block, of)));
+                asked.push((expression, expected(layout, &block, of)));
             }
             let mut commands = vec![format!("target tfile {}", path.display()), "tfind 0".into()];
             for (expression, _) in &asked {

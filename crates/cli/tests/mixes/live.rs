@@ -116,7 +116,7 @@ fn describe<S: FrameStore>(experiment: &Experiment<S>) -> Description {
         })
         .collect();
     let layout = REGISTERS.layout_64();
-    tell_as_gdb_takes(&mut tracepoints, &layout);
+    tell_as_gdb_takes(&mut tracepoints, layout);
     Description::build(&DescriptionParts {
         register_block_size: layout.size(),
         target_xml: Some(REGISTERS.target_xml_64()),

@@ -137,7 +137,7 @@ impl Bench {
         let layout = wanted.registers().layout_64();
         let mut kept = vec![];
         for definition in definitions.iter_mut().filter(|_| wanted == Wanted::Kept) {
-            kept.push(name_some(random, &layout, definition));
+            kept.push(name_some(random, layout, definition));
         }
 
         let sizes = SharedSizes {
