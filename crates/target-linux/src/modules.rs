@@ -56,7 +56,8 @@ pub struct Module {
     pub kind: ModuleKind,
     /// The path of its file as the process sees it; `[vdso]` for the vdso.
     pub path: PathBuf,
-    /// A path by which we can open the file as long as the process lives, even if `path` is renamed or deleted.
+    /// A path by which we can open the file as long as the process lives. That of the program does so even if `path` is renamed or
+    /// deleted.
     pub file: PathBuf,
     /// The difference between an address in memory and the same address in the file.
     pub load_bias: u64,

@@ -154,6 +154,15 @@ impl Patcher<'_> {
         }
         let whole = code.start..code.end;
         let memory = &self.tracee.memory;
+        let search = || {
+            landing(&whole, &wanted, |address, bytes| {
+                memory.read(address, bytes)
+            })
+        };
+        // Code without a file is written by the program, which may have written other code there since.
+        if code.inode == 0 {
+            return Ok(search());
+        }
         let mut known = self.tracee.fast.landings.borrow_mut();
         Ok(
             match known.entry(code).or_insert(Landings::Searched(Vec::new())) {
@@ -164,9 +173,7 @@ impl Patcher<'_> {
                     known
                 }
                 Landings::Searched(places) if places.len() < MOST_SEARCHES => {
-                    let found = landing(&whole, &wanted, |address, bytes| {
-                        memory.read(address, bytes)
-                    });
+                    let found = search();
                     places.push((wanted, found));
                     found
                 }
