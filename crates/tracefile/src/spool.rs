@@ -321,7 +321,7 @@ impl Spool {
     /// Writes the number of the next frame. Both bytes are there or none, also where a page ends between them.
     fn write_number(&self, number: &[u8]) -> io::Result<()> {
         let start = self.end - self.end % PAGE;
-        let mut window = self.map(start, 2 * PAGE, &MmapOptions::new())?;
+        let mut window = self.map(start, 2 * PAGE)?;
         let place = (self.end - start) as usize;
         fence(Ordering::Release);
         window.map[place..place + 2].copy_from_slice(number);
@@ -379,19 +379,31 @@ impl Spool {
         self.reserve(least)?;
         fail_point!("spool/window-reserved");
         let start = self.end - self.end % PAGE;
-        let mut options = MmapOptions::new();
-        // A file that has filled a window fills the next one, too. To map its pages at once takes a third of the time of a fault for each.
+        // A file that has filled a window fills the next one, too. The kernel makes the pages of a large write together, in a third of
+        // the time of a fault for each, and maps them together then.
         if self.frame_bytes() >= WINDOW {
-            options.populate();
+            self.write_zeros(self.end)?;
         }
-        self.map(start, self.reserved - start, &options)
+        self.map(start, self.reserved - start)
+    }
+
+    /// Writes zeros from there on to the end of what is reserved, as it reads already.
+    fn write_zeros(&self, from: u64) -> io::Result<()> {
+        static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+        let mut at = from;
+        while at < self.reserved {
+            let length = (self.reserved - at).min(ZEROS.len() as u64);
+            self.file.write_all_at(&ZEROS[..length as usize], at)?;
+            at += length;
+        }
+        Ok(())
     }
 
     /// Maps a part of what is reserved.
-    fn map(&self, start: u64, size: u64, options: &MmapOptions) -> io::Result<Window> {
+    fn map(&self, start: u64, size: u64) -> io::Result<Window> {
         debug_assert!(start + size <= self.reserved, "the part is reserved");
         let length = usize::try_from(size).map_err(io::Error::other)?;
-        let mut options = options.clone();
+        let mut options = MmapOptions::new();
         options.offset(start).len(length);
         // SAFETY: the file is this process's own, made with `create_new`, and reserved to the part's end.
         // Nothing reads the map, so that no reference can see a byte change under it.
