@@ -30,7 +30,6 @@ pub mod out_of_memory;
 mod oversight;
 mod policy;
 mod prepare;
-mod priority;
 mod processes;
 mod programs;
 mod recorder;
@@ -53,7 +52,6 @@ pub use error::{LeanRefused, RecordError};
 pub use limits::{BudgetRefused, RateError};
 pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use policy::{Denied, Policy, PolicyError};
-pub use priority::Priority;
 pub use processes::{Observers, RecordedPart, RunReport, Told};
 pub use recorder::Recorder;
 pub use report::FileShare;
@@ -65,5 +63,6 @@ pub use tracewire_call_flow::{Call, CallTree, End as CallEnd, ListedCalls};
 pub use tracewire_experiment::{
     Budget, BudgetError, FrameRate, FrameRateError, FrameRates, HitCost, LocationCost, Mechanism,
 };
+pub use tracewire_target_linux::Priority;
 pub use tracewire_target_linux::StopTimes;
 pub use trigger::TriggerError;

@@ -1,14 +1,14 @@
 //! Work beside a program that runs, which may leave it no processor.
 
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracewire_target_linux::{Event, Interrupter, Process};
+use tracewire_target_linux::{Event, Interrupter, Priority, Process};
 
 use crate::error::RecordError;
 use crate::out_of_memory::{Expendable, OutOfMemory};
-use crate::priority::{Priority, processors};
 use crate::stop::{Stop, StopHandle};
 
 /// How long the work keeps the priority of the thread that begins it, where it leaves the program a processor.
@@ -17,6 +17,11 @@ const FIRST: Duration = Duration::from_millis(250);
 const TURN: Duration = Duration::from_millis(20);
 /// How long the program is stopped at once where the work does not.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// How many processors the tracer may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
 
 /// Lets the program run while another thread works, one that can be given up; it may take seconds to read a large program's
 /// symbols.

@@ -3,10 +3,9 @@
 use std::ffi::{OsStr, OsString};
 
 use tracewire_model::ThreadId;
-use tracewire_target_linux::{Approach, Process, Settings};
+use tracewire_target_linux::{Approach, Priority, Process, Settings};
 
 use crate::error::RecordError;
-use crate::priority::Priority;
 use crate::together::Way;
 
 /// The program of a process.

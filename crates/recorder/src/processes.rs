@@ -10,7 +10,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use tracewire_model::ThreadId;
-use tracewire_target_linux::{self as target, Event, Process, StopTimes, run_all, take_stop_times};
+use tracewire_target_linux::{
+    self as target, Event, Priority, Process, StopTimes, UsualPriority, run_all, take_stop_times,
+};
 use tracewire_tracefile::RunWriter;
 
 use crate::canary::{self, CanaryEvent, CanaryFailure};
@@ -20,7 +22,6 @@ use crate::observer::Observer;
 use crate::options::RecordOptions;
 use crate::origin::{Origin, ProcessStart, leave};
 use crate::out_of_memory::{self, OutOfMemory};
-use crate::priority::{Priority, UsualPriority};
 use crate::recording::Recording;
 use crate::report::{Ending, Report};
 use crate::rotation::FinishedFile;

@@ -13,6 +13,7 @@ use tracewire_expr::CollectLimits;
 use tracewire_model::{Redactions, ThreadId, TracepointNumber};
 use tracewire_packets::ConnectionAddress;
 use tracewire_script::{Excessive, Script, ScriptError};
+use tracewire_target_linux::Priority;
 use tracewire_target_remote::{Options as StubOptions, Stub};
 use tracewire_tracefile::RunWriter;
 
@@ -25,7 +26,6 @@ use crate::observer::Observer;
 use crate::options::{Confirm, RecordOptions};
 use crate::origin::ProcessStart;
 use crate::policy::Policy;
-use crate::priority::Priority;
 use crate::processes::{self, Observers, RunReport};
 use crate::recording::Recording;
 use crate::report::Report;

@@ -13,7 +13,7 @@ use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Address, StatusFields, StopReason, Tracepoint, TracepointNumber};
 use tracewire_script::{Pending, Placed, Resolver};
-use tracewire_target_linux::{Event, Process, SharedMemory};
+use tracewire_target_linux::{Event, Priority, Process, SharedMemory};
 use tracewire_tracefile::lean::kept_lines;
 
 use crate::buffer::Buffer;
@@ -29,7 +29,6 @@ use crate::origin::{Origin, leave};
 use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::oversight::Oversight;
 use crate::prepare::Prepared;
-use crate::priority::Priority;
 use crate::registers::{self, Room};
 use crate::report::FileShare;
 use crate::report::{Ending, Report, program_words};

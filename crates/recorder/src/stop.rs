@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use tracewire_experiment::StoreError;
 use tracewire_model::TracepointNumber;
-use tracewire_target_linux::Interrupter;
+use tracewire_target_linux::{Interrupter, Priority};
 
 use crate::out_of_memory::OutOfMemory;
-use crate::priority::Priority;
 
 /// Why a run was asked to end.
 #[derive(Clone, PartialEq, Eq, Debug)]

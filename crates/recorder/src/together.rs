@@ -13,8 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::meanwhile::Starvation;
-use crate::priority::processors;
+use crate::meanwhile::{Starvation, processors};
 
 /// How long a process waits for others while its threads are stopped.
 const STOPPED: Duration = Duration::from_millis(15);

@@ -12,7 +12,7 @@ use tracewire_jump_pad::call_events::{Drained, SiteNumber, ThreadEvents};
 use tracewire_jump_pad::counter;
 use tracewire_model::Address;
 use tracewire_script::straight_before;
-use tracewire_target_linux::{CallEvents, Event, Process};
+use tracewire_target_linux::{CallEvents, Event, Priority, Process};
 
 use super::plan::{LeftOut, Plan, PlannedFunction, Selection};
 use super::{CallFlowEvent, CallOptions, CallRecorder, CallReport};
@@ -24,7 +24,6 @@ use crate::origin::{Origin, leave};
 use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::oversight::Oversight;
 use crate::prepare::load_libraries;
-use crate::priority::Priority;
 use crate::report::Ending;
 use crate::stop::{Stop, StopHandle};
 

@@ -1,7 +1,5 @@
 //! The tracer's share of the processors while it comes to a busy program and leaves it.
 
-use std::num::NonZero;
-
 use tracewire_experiment::Budget;
 
 /// While it lives, the calling thread, and those that it makes, come before the program's threads where this user may have that
@@ -33,11 +31,6 @@ impl UsualPriority {
             }
         }
     }
-}
-
-/// How many processors the tracer may use.
-pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The niceness meanwhile.
