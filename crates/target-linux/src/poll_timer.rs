@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::priority::FirstAmongEquals;
+
 /// The interval while nothing is urgent.
 const SLOWEST: Duration = Duration::from_millis(20);
 /// The shortest interval.
 const FASTEST: Duration = Duration::from_micros(250);
 /// The part of the space for frames that may be filled in one interval.
 const SHARE: f64 = 0.25;
+/// The part of the space for frames from which on pads may soon wait for room in it.
+const FULL: f64 = 0.5;
+/// How long the reader comes first after the space was as full as that.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// Interrupts waits of the calling thread, until it is dropped.
 #[derive(Debug)]
@@ -21,6 +27,16 @@ pub(crate) struct PollTimer {
     last: Instant,
     /// The length of the previous interval.
     elapsed: Duration,
+    hurry: Option<Hurry>,
+}
+
+/// While frames come faster than they are read. Pads that wait for room do not give the processor up, so beside more threads than
+/// processors the reader would get a small part of one, and all would wait for it.
+#[derive(Debug)]
+struct Hurry {
+    _first: FirstAmongEquals,
+    /// When the space was full last.
+    full: Instant,
 }
 
 /// The source of the interruptions.
@@ -45,6 +61,7 @@ impl PollTimer {
             beat: SLOWEST,
             last: Instant::now(),
             elapsed: SLOWEST,
+            hurry: None,
         };
         // The first frames may come fast.
         timer.set(FASTEST);
@@ -70,8 +87,23 @@ impl PollTimer {
         due
     }
 
-    /// Adapts the interval to frames that have used this share of their space in the last one.
+    /// Adapts the interval, and the priority of the calling thread, to frames that have used this share of their space in the
+    /// last one.
     pub(crate) fn follow(&mut self, filled: f64) {
+        if filled >= FULL {
+            match &mut self.hurry {
+                Some(hurry) => hurry.full = self.last,
+                None => {
+                    self.hurry = Some(Hurry {
+                        _first: FirstAmongEquals::begin(),
+                        full: self.last,
+                    });
+                }
+            }
+        } else {
+            self.hurry
+                .take_if(|hurry| self.last.saturating_duration_since(hurry.full) > FIRST);
+        }
         let wanted = self.elapsed.as_secs_f64() * SHARE / filled.max(f64::MIN_POSITIVE);
         let beat = if wanted < SLOWEST.as_secs_f64() {
             Duration::from_secs_f64(wanted.max(FASTEST.as_secs_f64()))
@@ -174,5 +206,29 @@ impl Drop for TickerThread {
             // It does nothing that panics.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PollTimer;
+    use crate::priority::{FirstAmongEquals, UsualPriority};
+
+    #[test]
+    fn the_reader_comes_first_while_the_rings_fill_and_shortly_afterwards() {
+        let before = UsualPriority::of_thread();
+        let raised = FirstAmongEquals::begin();
+        let is_allowed = UsualPriority::of_thread() != before;
+        drop(raised);
+        let mut timer = PollTimer::start().expect("a timer");
+        timer.follow(0.3);
+        assert_eq!(UsualPriority::of_thread(), before);
+        for filled in [0.9, 0.0] {
+            timer.follow(filled);
+            let is_first = UsualPriority::of_thread() != before;
+            assert_eq!(is_first, is_allowed, "{filled}");
+        }
+        drop(timer);
+        assert_eq!(UsualPriority::of_thread(), before);
     }
 }

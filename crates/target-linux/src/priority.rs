@@ -95,6 +95,26 @@ impl Priority {
     }
 }
 
+/// A calling thread that comes first among equals, until this is dropped. A policy that the thread is given meanwhile stays.
+#[derive(Debug)]
+pub(crate) struct FirstAmongEquals {
+    before: libc::c_int,
+}
+
+impl FirstAmongEquals {
+    pub(crate) fn begin() -> Self {
+        let before = UsualPriority::of_thread().niceness;
+        set_niceness(0, NICENESS);
+        Self { before }
+    }
+}
+
+impl Drop for FirstAmongEquals {
+    fn drop(&mut self) {
+        set_niceness(0, self.before);
+    }
+}
+
 impl Drop for Priority {
     fn drop(&mut self) {
         if self.before.policy == libc::SCHED_OTHER {
@@ -144,6 +164,19 @@ mod tests {
             let policy = after.policy & !libc::SCHED_RESET_ON_FORK;
             assert_eq!((after.niceness, policy), (before.niceness, before.policy));
         }
+    }
+
+    #[test]
+    fn who_comes_first_among_equals_keeps_a_policy_that_it_is_given_meanwhile() {
+        let before = UsualPriority::of_thread();
+        let first = FirstAmongEquals::begin();
+        assert!(UsualPriority::of_thread().niceness <= before.niceness);
+        Priority::raise_thread(0);
+        let raised = UsualPriority::of_thread().policy;
+        drop(first);
+        let after = UsualPriority::of_thread();
+        assert_eq!((after.niceness, after.policy), (before.niceness, raised));
+        set_policy(0, before.policy, 0);
     }
 
     #[test]
