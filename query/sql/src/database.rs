@@ -36,6 +36,7 @@ use tracewire_views::words::bytes;
 use crate::dataset_table::DatasetTable;
 use crate::error::QueryError;
 use crate::execution_table::ExecutionTable;
+use crate::plain_types::{plain_rows, plain_schema};
 use crate::spelling::{Names, words};
 use crate::trace_run::TraceRun;
 use crate::trace_table::TraceTable;
@@ -190,13 +191,15 @@ impl Database {
         let started = self.on_worker(async move {
             let plan = state.create_physical_plan(&plan).await?;
             let mut rows = execute_stream(plan, task)?;
+            let schema = plain_schema(&rows.schema());
             // The workers make the rows and pass them on here.
-            let mut stream = RecordBatchReceiverStreamBuilder::new(rows.schema(), AHEAD);
+            let mut stream = RecordBatchReceiverStreamBuilder::new(Arc::clone(&schema), AHEAD);
             let sender = stream.tx();
             stream.spawn(async move {
                 while let Some(batch) = rows.next().await {
+                    let plain = batch.and_then(|batch| plain_rows(batch, &schema));
                     // The reader has stopped.
-                    if sender.send(batch).await.is_err() {
+                    if sender.send(plain).await.is_err() {
                         break;
                     }
                 }
@@ -357,7 +360,12 @@ impl Database {
             .iter()
             .filter(|file| file.table == name)
             .collect();
-        for table in DatasetTable::open(&files)? {
+        let cache = self
+            .context
+            .runtime_env()
+            .cache_manager
+            .get_file_metadata_cache();
+        for table in DatasetTable::open(&files, cache.as_ref())? {
             parts.push(Part {
                 provider: Arc::new(table),
                 of_run: None,

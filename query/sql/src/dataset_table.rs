@@ -7,11 +7,16 @@ use async_trait::async_trait;
 use chrono::DateTime;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
+use datafusion::datasource::file_format::parquet::transform_schema_to_view;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
+use datafusion::datasource::physical_plan::parquet::{
+    CachedParquetFileReaderFactory, CachedParquetMetaData,
+};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
+use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadataCache};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::object_store::{ObjectMeta, path};
@@ -23,6 +28,13 @@ use crate::error::QueryError;
 /// The columns that a dataset has in its paths, after those of the file.
 const IN_PATHS: [&str; 2] = ["host", "day"];
 
+/// Each thread that scans reads about so many pieces of files. A thread that has none left takes those of others, so that all end at
+/// about the same time.
+const PIECES: u64 = 8;
+
+/// The smallest piece, in bytes: each costs a look at the row groups of its file.
+const SMALLEST_PIECE: u64 = 512 << 10;
+
 /// Files of several batches with the same columns.
 #[derive(Debug)]
 pub(crate) struct DatasetTable {
@@ -33,19 +45,26 @@ pub(crate) struct DatasetTable {
 }
 
 impl DatasetTable {
-    /// Opens the files of one table, and puts those together that have the same columns.
-    pub(crate) fn open(files: &[&ListedFile]) -> std::result::Result<Vec<Self>, QueryError> {
+    /// Opens the files of one table, and puts those together that have the same columns. The metadata of the files goes into `cache`.
+    pub(crate) fn open(
+        files: &[&ListedFile],
+        cache: &FileMetadataCache,
+    ) -> std::result::Result<Vec<Self>, QueryError> {
         let mut tables: Vec<Self> = Vec::new();
         for file in files {
             let (columns, metadata) = file.open()?;
-            // The metadata of a file is no part of its columns.
-            let columns = Arc::new(Schema::new(columns.fields().clone()));
+            // The metadata of a file is no part of its columns. As views, repeated text is not copied for each row.
+            let columns = Schema::new(columns.fields().clone());
+            let columns = Arc::new(transform_schema_to_view(&columns));
             let engine = |error| QueryError::Engine(Box::new(error));
             let statistics =
                 DFParquetMetadata::statistics_from_parquet_metadata(&metadata, &columns)
                     .map_err(engine)?;
             let part = partitioned(file).map_err(engine)?;
             let part = part.with_statistics(Arc::new(statistics));
+            let metadata = Arc::new(CachedParquetMetaData::new(metadata));
+            let known = CachedFileMetadataEntry::new(part.object_meta.clone(), metadata);
+            cache.put(&part.object_meta.location, known);
             match tables.iter_mut().find(|table| table.of_files == columns) {
                 Some(table) => table.files.push(part),
                 None => tables.push(Self {
@@ -57,6 +76,21 @@ impl DatasetTable {
         }
         Ok(tables)
     }
+}
+
+/// The files in pieces for so many threads. A row group is of the piece in which its middle is.
+fn pieces(files: &[PartitionedFile], threads: usize) -> Vec<PartitionedFile> {
+    let all: u64 = files.iter().map(|file| file.object_meta.size).sum();
+    let most = (all / (threads as u64 * PIECES)).max(SMALLEST_PIECE);
+    let cut = files.iter().flat_map(|file| {
+        let size = file.object_meta.size;
+        let count = size.div_ceil(most);
+        (0..count).map(move |piece| {
+            let bounds = [piece, piece + 1].map(|piece| (size * piece / count).cast_signed());
+            file.clone().with_range(bounds[0], bounds[1])
+        })
+    });
+    cut.collect()
 }
 
 fn in_paths() -> Vec<Arc<Field>> {
@@ -107,16 +141,59 @@ impl TableProvider for DatasetTable {
         let table = TableSchema::builder(Arc::clone(&self.of_files))
             .with_table_partition_cols(in_paths())
             .build();
+        let (url, runtime) = (ObjectStoreUrl::local_filesystem(), state.runtime_env());
+        let store = runtime.object_store(&url)?;
+        let cache = runtime.cache_manager.get_file_metadata_cache();
         let source = ParquetSource::new(table)
-            .with_table_parquet_options(state.table_options().parquet.clone());
-        // The optimizer puts the filters into the scan, and cuts large files into parts for several threads.
-        let groups: Vec<FileGroup> = FileGroup::new(self.files.clone())
-            .split_files(state.config().target_partitions().max(1));
-        let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+            .with_table_parquet_options(state.table_options().parquet.clone())
+            .with_parquet_file_reader_factory(Arc::new(CachedParquetFileReaderFactory::new(
+                store, cache,
+            )));
+        // The optimizer puts the filters into the scan, and evens the groups out.
+        let threads = state.config().target_partitions().max(1);
+        let groups = FileGroup::new(pieces(&self.files, threads)).split_files(threads);
+        let scan = FileScanConfigBuilder::new(url, Arc::new(source))
             .with_file_groups(groups)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
             .build();
         Ok(DataSourceExec::from_data_source(scan))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::datasource::listing::PartitionedFile;
+
+    use super::{PIECES, SMALLEST_PIECE, pieces};
+
+    #[test]
+    fn pieces_are_many_where_files_are_large_and_each_byte_is_in_one() {
+        for (sizes, threads) in [
+            (vec![7 << 20, 20_000_001, 3], 2),
+            (vec![SMALLEST_PIECE; 5], 64),
+            (vec![1; 100], 1),
+        ] {
+            let named = sizes.iter().enumerate();
+            let files = named.map(|(place, size)| PartitionedFile::new(place.to_string(), *size));
+            let files: Vec<PartitionedFile> = files.collect();
+            let made = pieces(&files, threads);
+            for file in &files {
+                let of_file = made.iter().filter(|piece| piece.path() == file.path());
+                let ranges = of_file.map(|piece| piece.range.clone().expect("a range"));
+                let end = ranges.fold(0, |end, range| {
+                    assert_eq!(range.start, end, "{sizes:?}");
+                    range.end
+                });
+                assert_eq!(end.cast_unsigned(), file.object_meta.size, "{sizes:?}");
+            }
+            let all: u64 = sizes.iter().sum();
+            let large = all > threads as u64 * PIECES * SMALLEST_PIECE;
+            assert!(
+                !large || made.len() as u64 >= threads as u64 * PIECES,
+                "{sizes:?}: {} pieces",
+                made.len()
+            );
+        }
     }
 }

@@ -18,6 +18,7 @@ mod dataset_table;
 mod error;
 mod execution_table;
 mod named;
+mod plain_types;
 mod ranges;
 mod spelling;
 mod trace_run;

@@ -37,7 +37,9 @@ pub(crate) fn united_schema<'s>(schemas: impl IntoIterator<Item = &'s Schema>) -
 
 /// A type for the values of both: numbers widen, structures have the parts of both, and all else is text.
 fn united(a: &DataType, b: &DataType) -> DataType {
-    use DataType::{Decimal128, Float32, Float64, Int64, List, Struct, Utf8};
+    use DataType::{
+        Binary, BinaryView, Decimal128, Float32, Float64, Int64, List, Struct, Utf8, Utf8View,
+    };
     let digits = |number: &DataType| match number {
         Int64 => Some(DIGITS_64),
         Decimal128(digits, 0) => Some(*digits),
@@ -54,6 +56,8 @@ fn united(a: &DataType, b: &DataType) -> DataType {
             Struct(united_schema(&schemas).fields)
         }
         (Float32 | Float64, Float32 | Float64) => Float64,
+        (Utf8, Utf8View) | (Utf8View, Utf8) => Utf8View,
+        (Binary, BinaryView) | (BinaryView, Binary) => BinaryView,
         (a, b) => match (digits(a), digits(b)) {
             (Some(a), Some(b)) => Decimal128(a.max(b).min(MOST_DIGITS), 0),
             (Some(_), None) if matches!(b, Float32 | Float64) => Float64,
@@ -109,7 +113,10 @@ fn text(values: &ArrayRef) -> Result<ArrayRef> {
 
 /// Whether the engine casts between these itself, so that it can optimize through the cast.
 pub(crate) fn is_plain_cast(from: &DataType, to: &DataType) -> bool {
-    !from.is_nested() && !to.is_nested() && !matches!(from, DataType::Binary)
+    // As text, bytes are shown as digits here.
+    let is_shown = matches!(from, DataType::Binary | DataType::BinaryView)
+        && !matches!(to, DataType::BinaryView);
+    !from.is_nested() && !to.is_nested() && !is_shown
 }
 
 /// The function that converts nested values, and values to text.
@@ -153,10 +160,13 @@ impl ScalarUDFImpl for Convert {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, AsArray as _, Float64Array, Int64Array, ListArray, StructArray};
+    use arrow::array::{
+        Array as _, ArrayRef, AsArray as _, BinaryArray, Float64Array, Int64Array, ListArray,
+        StructArray,
+    };
     use arrow::datatypes::{DataType, Field, Int64Type};
 
-    use super::{converted, united};
+    use super::{converted, is_plain_cast, united};
 
     fn structure(parts: &[(&str, DataType)]) -> DataType {
         let field = |(name, kind): &(&str, DataType)| Field::new(*name, kind.clone(), true);
@@ -165,7 +175,9 @@ mod tests {
 
     #[test]
     fn types_of_two_builds_become_one() {
-        use DataType::{Boolean, Decimal128, Float32, Float64, Int64, Utf8};
+        use DataType::{
+            Binary, BinaryView, Boolean, Decimal128, Float32, Float64, Int64, Utf8, Utf8View,
+        };
         for (a, b, both) in [
             (Int64, Int64, Int64),
             (Int64, Decimal128(20, 0), Decimal128(20, 0)),
@@ -175,6 +187,10 @@ mod tests {
             (Decimal128(20, 0), Float64, Float64),
             (Int64, Utf8, Utf8),
             (Boolean, Int64, Utf8),
+            (Utf8, Utf8View, Utf8View),
+            (BinaryView, Binary, BinaryView),
+            (BinaryView, Utf8View, Utf8),
+            (Utf8View, Int64, Utf8),
             (
                 structure(&[("a", Int64), ("b", Utf8)]),
                 structure(&[("a", Float64), ("c", Boolean)]),
@@ -184,6 +200,19 @@ mod tests {
         ] {
             assert_eq!(united(&a, &b), both, "{a} and {b}");
         }
+    }
+
+    #[test]
+    fn bytes_are_shown_as_digits_whether_they_are_views_or_not() {
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![Some(&b"a\xff"[..]), None]));
+        let views = arrow::compute::cast(&bytes, &DataType::BinaryView).expect("views");
+        for bytes in [bytes, views] {
+            assert!(!is_plain_cast(bytes.data_type(), &DataType::Utf8));
+            let text = converted(&bytes, &DataType::Utf8).expect("text");
+            let text: Vec<Option<&str>> = text.as_string::<i32>().iter().collect();
+            assert_eq!(text, [Some("61ff"), None]);
+        }
+        assert!(is_plain_cast(&DataType::Binary, &DataType::BinaryView));
     }
 
     #[test]
