@@ -1,8 +1,10 @@
 //! Aggregates: they equal the results from the frames of the same run, by jumps, by traps and by both, with eight threads.
 //!
-//! `TRACEWIRE_COUNT_HITS` sets how many requests each thread makes.
+//! `TRACEWIRE_COUNT_HITS` sets how many requests each thread makes. More than 100,000 are recorded by one mechanism only, into a lean
+//! recording: a trace file would fill the disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -69,6 +71,38 @@ impl Requests {
             .collect()
     }
 
+    /// The requests of the first tracepoint's spans, each kind with its number. Their rows are read one by one.
+    fn requests(&self, file: &str) -> Vec<(Request, u64)> {
+        let mut show = Command::new(env!("CARGO_BIN_EXE_tracewire"))
+            .args(["show", file, "--json", "--tracepoint=1"])
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("tracewire runs");
+        let mut shown = BufReader::new(show.stdout.take().expect("a pipe"));
+        let mut counts: HashMap<String, u64> = HashMap::new();
+        let mut row = String::new();
+        while shown.read_line(&mut row).expect("text") > 0 {
+            if row.contains("\"kind\":\"span\"") {
+                let values = row.split_once("\"values\":").expect("values").1;
+                let values = values.trim_end().strip_suffix('}').expect("a row");
+                match counts.get_mut(values) {
+                    Some(count) => *count += 1,
+                    None => _ = counts.insert(values.to_owned(), 1),
+                }
+            }
+            row.clear();
+        }
+        assert!(show.wait().expect("it ends").success());
+        let counts = counts.into_iter();
+        let request =
+            |values: &str| Request::of(&serde_json::from_str::<Value>(values).expect("JSON"));
+        counts
+            .map(|(values, count)| (request(&values), count))
+            .collect()
+    }
+
     /// The rows of each aggregate by their keys.
     fn aggregates(&self, file: &str) -> BTreeMap<(i64, String), BTreeMap<String, Value>> {
         let mut all: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
@@ -83,7 +117,7 @@ impl Requests {
     }
 }
 
-/// A request as its frames have it.
+/// A request as the values of its frame have it.
 #[derive(Clone, Debug)]
 struct Request {
     kind: String,
@@ -95,11 +129,11 @@ struct Request {
 }
 
 impl Request {
-    fn of(frame: &Value) -> Self {
+    fn of(values: &Value) -> Self {
         let text = |name: &str| {
-            let values = frame["values"].as_array().expect("values");
-            let value = values.iter().find(|value| value["expression"] == name);
-            let value = value.unwrap_or_else(|| panic!("{name} of {frame}"));
+            let all = values.as_array().expect("values");
+            let value = all.iter().find(|value| value["expression"] == name);
+            let value = value.unwrap_or_else(|| panic!("{name} of {values}"));
             value["value"].as_str().expect("a text").to_owned()
         };
         let number = |name: &str| text(name).parse().expect("a number");
@@ -118,29 +152,41 @@ impl Request {
     }
 }
 
-/// The frames' values for an aggregate: a list of values for each key.
+/// Values, each with how often it was there.
+type Values = [(i64, u64)];
+
+/// The frames' values for an aggregate, for each key.
 fn expected(
-    requests: &[Request],
+    requests: &[(Request, u64)],
     keys: impl Fn(&Request) -> Value,
     value: impl Fn(&Request) -> Option<i64>,
-) -> BTreeMap<String, Vec<i64>> {
-    let mut all: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-    for request in requests {
+) -> BTreeMap<String, Vec<(i64, u64)>> {
+    let mut all: BTreeMap<String, Vec<(i64, u64)>> = BTreeMap::new();
+    for (request, count) in requests {
         if let Some(value) = value(request) {
             all.entry(keys(request).to_string())
                 .or_default()
-                .push(value);
+                .push((value, *count));
         }
     }
     all
+}
+
+fn count(values: &Values) -> u64 {
+    values.iter().map(|(_, count)| count).sum()
+}
+
+fn sum(values: &Values) -> i64 {
+    let each = values.iter();
+    each.map(|(value, count)| value * count.cast_signed()).sum()
 }
 
 fn compare(
     found: &BTreeMap<(i64, String), BTreeMap<String, Value>>,
     number: i64,
     name: &str,
-    expected: &BTreeMap<String, Vec<i64>>,
-    of: impl Fn(&[i64]) -> Value,
+    expected: &BTreeMap<String, Vec<(i64, u64)>>,
+    of: impl Fn(&Values) -> Value,
 ) {
     let empty = BTreeMap::new();
     let rows = found.get(&(number, name.to_owned())).unwrap_or(&empty);
@@ -159,7 +205,7 @@ fn compare(
     assert_eq!(rows, wanted, "{name} of tracepoint {number}");
 }
 
-fn powers(values: &[i64]) -> Value {
+fn powers(values: &Values) -> Value {
     buckets(values, |value| match value {
         ..0 => (Value::Null, 0.into()),
         0 => (0.into(), 1.into()),
@@ -170,7 +216,7 @@ fn powers(values: &[i64]) -> Value {
     })
 }
 
-fn linear(values: &[i64], low: i64, high: i64, step: i64) -> Value {
+fn linear(values: &Values, low: i64, high: i64, step: i64) -> Value {
     buckets(values, |value| match value {
         _ if value < low => (Value::Null, low.into()),
         _ if value >= high => (high.into(), Value::Null),
@@ -181,12 +227,12 @@ fn linear(values: &[i64], low: i64, high: i64, step: i64) -> Value {
     })
 }
 
-fn buckets(values: &[i64], range: impl Fn(i64) -> (Value, Value)) -> Value {
+fn buckets(values: &Values, range: impl Fn(i64) -> (Value, Value)) -> Value {
     let mut counts: BTreeMap<i64, (Value, Value, u64)> = BTreeMap::new();
-    for value in values {
+    for (value, count) in values {
         let (low, high) = range(*value);
         let place = low.as_i64().unwrap_or(i64::MIN);
-        counts.entry(place).or_insert((low, high, 0)).2 += 1;
+        counts.entry(place).or_insert((low, high, 0)).2 += count;
     }
     let counts = counts.into_values();
     counts
@@ -205,7 +251,7 @@ const SPECIFICATIONS: [&str; 8] = [
     "span serve if $duration >= 0ns : hist($duration), count() by r->route",
 ];
 
-fn check(requests: &Requests, mechanism: &str) {
+fn check(requests: &Requests, mechanism: &str, output: &str) {
     let hits = hits();
     let options = ["--mechanism", mechanism];
     let options = if mechanism == "best" {
@@ -213,41 +259,36 @@ fn check(requests: &Requests, mechanism: &str) {
     } else {
         &options
     };
-    requests.record(options, &SPECIFICATIONS, "out.tf", hits);
-    let frames = requests.shown("out.tf", "--tracepoint=1");
-    let frames: Vec<Request> = (frames.iter())
-        .filter(|row| row["kind"] == "span")
-        .map(Request::of)
-        .collect();
-    assert_eq!(frames.len() as u64, THREADS * hits, "{mechanism}");
-    let found = requests.aggregates("out.tf");
-    let compare = |number, name: &str, wanted: &BTreeMap<_, _>, of: &dyn Fn(&[i64]) -> Value| {
+    requests.record(options, &SPECIFICATIONS, output, hits);
+    let frames = requests.requests(output);
+    let all: u64 = frames.iter().map(|(_, count)| count).sum();
+    assert_eq!(all, THREADS * hits, "{mechanism}");
+    let found = requests.aggregates(output);
+    let compare = |number, name: &str, wanted: &BTreeMap<_, _>, of: &dyn Fn(&Values) -> Value| {
         compare(&found, number, name, wanted, of);
     };
-    let count = |values: &[i64]| values.len().into();
-    let sum = |values: &[i64]| values.iter().sum::<i64>().into();
+    let counted = |values: &Values| count(values).into();
+    let summed = |values: &Values| sum(values).into();
+    let least = |values: &Values| values.iter().map(|(value, _)| *value).min().into();
+    let most = |values: &Values| values.iter().map(|(value, _)| *value).max().into();
     let none = |_: &Request| serde_json::json!([]);
 
     let by_kind = expected(&frames, |r| serde_json::json!([r.kind]), |_| Some(1));
-    compare(2, "count() by r->kind", &by_kind, &count);
+    compare(2, "count() by r->kind", &by_kind, &counted);
 
     let bytes = expected(&frames, |r| serde_json::json!([r.fd]), |r| Some(r.bytes));
-    compare(3, "sum(r->bytes) by r->fd", &bytes, &sum);
-    compare(3, "min(r->bytes) by r->fd", &bytes, &|v| {
-        v.iter().min().copied().into()
-    });
-    compare(3, "max(r->bytes) by r->fd", &bytes, &|v| {
-        v.iter().max().copied().into()
-    });
-    compare(3, "avg(r->bytes) by r->fd", &bytes, &|v| {
-        (v.iter().sum::<i64>() as f64 / v.len() as f64).into()
+    compare(3, "sum(r->bytes) by r->fd", &bytes, &summed);
+    compare(3, "min(r->bytes) by r->fd", &bytes, &least);
+    compare(3, "max(r->bytes) by r->fd", &bytes, &most);
+    compare(3, "avg(r->bytes) by r->fd", &bytes, &|values| {
+        (sum(values) as f64 / count(values) as f64).into()
     });
 
     let route = |r: &Request| serde_json::json!([r.route]);
     let of_n = expected(&frames, route, |r| (r.n > 3).then_some(r.n));
     compare(4, "hist(n) by r->route", &of_n, &powers);
     let of_bytes = expected(&frames, route, |r| (r.n > 3).then_some(r.bytes));
-    let hundreds = |values: &[i64]| linear(values, 0, 1000, 100);
+    let hundreds = |values: &Values| linear(values, 0, 1000, 100);
     compare(
         4,
         "hist(r->bytes, 0, 1000, 100) by r->route",
@@ -256,55 +297,53 @@ fn check(requests: &Requests, mechanism: &str) {
     );
 
     let by_route = expected(&frames, route, |_| Some(1));
-    let mut most: Vec<(usize, &String)> = by_route
-        .iter()
-        .map(|(key, values)| (values.len(), key))
-        .collect();
-    most.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let mut commonest: Vec<u64> = by_route.values().map(|values| count(values)).collect();
+    commonest.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+    commonest.truncate(2);
     let top = &found[&(5, "top(2, r->route)".to_owned())];
     let mut shown: Vec<u64> = top
         .values()
         .map(|row| row["value"].as_u64().expect("a count"))
         .collect();
     shown.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
-    let wanted: Vec<u64> = most
-        .iter()
-        .take(2)
-        .map(|(count, _)| *count as u64)
-        .collect();
-    assert_eq!(shown, wanted);
-    compare(5, "count()", &expected(&frames, none, |_| Some(1)), &count);
+    assert_eq!(shown, commonest);
+    compare(
+        5,
+        "count()",
+        &expected(&frames, none, |_| Some(1)),
+        &counted,
+    );
 
     let both = |r: &Request| serde_json::json!([r.route, r.kind]);
     let of_n = expected(&frames, both, |r| Some(r.n));
-    compare(6, "count() by r->route, r->kind", &of_n, &count);
-    compare(6, "sum(n) by r->route, r->kind", &of_n, &sum);
+    compare(6, "count() by r->route, r->kind", &of_n, &counted);
+    compare(6, "sum(n) by r->route, r->kind", &of_n, &summed);
 
     let fd = |r: &Request| serde_json::json!([r.fd]);
     let returned = |r: &Request| (r.value > 10 && r.n < 8).then_some(r.value);
     let values = expected(&frames, fd, returned);
-    compare(7, "count() by r->fd", &values, &count);
-    compare(7, "max($retval) by r->fd", &values, &|v| {
-        v.iter().max().copied().into()
-    });
+    compare(7, "count() by r->fd", &values, &counted);
+    compare(7, "max($retval) by r->fd", &values, &most);
     compare(7, "hist($retval) by r->fd", &values, &powers);
 
     // The durations are the program's own; all calls are among them.
-    compare(8, "count() by r->route", &by_route, &count);
+    compare(8, "count() by r->route", &by_route, &counted);
     for (key, row) in &found[&(8, "hist($duration) by r->route".to_owned())] {
         let buckets = row["buckets"].as_array().expect("buckets").iter();
         let all: u64 = buckets
             .map(|bucket| bucket[2].as_u64().expect("a count"))
             .sum();
-        assert_eq!(all, by_route[key].len() as u64, "{key}");
+        assert_eq!(all, count(&by_route[key]), "{key}");
     }
 }
 
 #[test]
 fn aggregates_equal_those_of_the_frames() {
     let requests = Requests::build();
-    for mechanism in ["best", "jump", "trap"] {
-        check(&requests, mechanism);
+    check(&requests, "best", "out.twr");
+    if hits() <= 100_000 {
+        check(&requests, "jump", "out.tf");
+        check(&requests, "trap", "out.tf");
     }
 }
 
