@@ -74,11 +74,16 @@ pub fn decode_onto(digits: &[u8], out: &mut Vec<u8>) -> Option<()> {
 /// Appends two lower-case digits for each byte.
 pub fn push(text: &mut String, bytes: &[u8]) {
     text.reserve(bytes.len() * 2);
-    text.extend(
-        bytes
-            .iter()
-            .flat_map(|byte| PAIRS[usize::from(*byte)].map(char::from)),
-    );
+    // Not character by character: each would be encoded by itself.
+    let mut digits = [0; 64];
+    for some in bytes.chunks(digits.len() / 2) {
+        let (pairs, _) = digits.as_chunks_mut::<2>();
+        for (pair, byte) in pairs.iter_mut().zip(some) {
+            *pair = PAIRS[usize::from(*byte)];
+        }
+        let digits = str::from_utf8(&digits[..some.len() * 2]);
+        text.push_str(digits.expect("digits are ASCII"));
+    }
 }
 
 /// Two lower-case digits for each byte.

@@ -316,6 +316,7 @@ impl<'a> Viewer<'a> {
         let span = self.span(frame);
         let stack = self.stack(frame);
         let stack_pointer = stack.as_ref().and_then(|_| self.stack_pointer(frame));
+        let (registers, register_values, unavailable_registers) = self.registers(frame);
         let mut view = FrameView {
             process: self.process(),
             frame: self.number(&frame),
@@ -332,9 +333,9 @@ impl<'a> Viewer<'a> {
             parent: span.and_then(|span| self.parent_frame(span)),
             span: span.copied(),
             stepping: frame.is_step(),
-            registers: self.registers(frame),
-            register_values: self.register_values(frame),
-            unavailable_registers: self.unavailable_registers(frame),
+            registers,
+            register_values,
+            unavailable_registers,
             memory: Vec::new(),
             variables: self.variables(frame),
             static_data: None,
@@ -488,51 +489,36 @@ impl<'a> Viewer<'a> {
         self.program.symbols(frame.timestamp())
     }
 
-    fn registers(&self, frame: Frame<'a>) -> Map<Hexadecimal> {
+    /// The registers by name: as numbers, those whose types show more as text, and those that were asked for and are not known.
+    fn registers(&self, frame: Frame<'a>) -> (Map<Hexadecimal>, Map<Text>, Vec<String>) {
         let order = self.file.byte_order();
-        let mut told = Vec::with_capacity(self.register_names.len());
-        for ((_, bytes), name) in frame.registers().zip(&self.register_names) {
-            if let Some(bytes) = bytes {
-                told.push((Arc::clone(name), Hexadecimal::of_register(bytes, order)));
-            }
-        }
-        Map(told)
-    }
-
-    fn unavailable_registers(&self, frame: Frame<'a>) -> Vec<String> {
-        let mut unknown = frame
-            .registers()
-            .filter(|(_, bytes)| bytes.is_none())
-            .peekable();
-        if unknown.peek().is_none() {
-            return Vec::new();
-        }
-        unknown
-            .filter(|(register, _)| {
-                self.tracepoints
-                    .asks_for(frame.tracepoint(), register.number)
-            })
-            .map(|(register, _)| register.name.clone())
-            .collect()
-    }
-
-    fn register_values(&self, frame: Frame<'a>) -> Map<Text> {
-        let order = self.file.byte_order();
+        let mut numbers = Vec::with_capacity(self.register_names.len());
+        let (mut shown, mut unavailable) = (Vec::new(), Vec::new());
         let mut texts = self.register_texts.borrow_mut();
         let registers = frame.registers().zip(&self.register_names);
-        let told = registers
-            .zip(texts.iter_mut())
-            .filter_map(|(((one, bytes), name), known)| {
-                let value_type = one.value_type.as_deref().filter(|one| is_telling(one))?;
-                let bytes = bytes?;
-                if *known.0 != *bytes {
-                    let empty = !is_short(value_type) && bytes.iter().all(|byte| *byte == 0);
-                    let text = (!empty).then(|| print(value_type, bytes, order)).flatten();
-                    *known = (bytes.into(), text.map(|text| Text(text.into())));
+        for (((register, bytes), name), known) in registers.zip(texts.iter_mut()) {
+            let Some(bytes) = bytes else {
+                if self
+                    .tracepoints
+                    .asks_for(frame.tracepoint(), register.number)
+                {
+                    unavailable.push(register.name.clone());
                 }
-                Some((Arc::clone(name), known.1.clone()?))
-            });
-        Map(told.collect())
+                continue;
+            };
+            numbers.push((Arc::clone(name), Hexadecimal::of_register(bytes, order)));
+            let value_type = register.value_type.as_deref();
+            let Some(value_type) = value_type.filter(|one| is_telling(one)) else {
+                continue;
+            };
+            if *known.0 != *bytes {
+                let empty = !is_short(value_type) && bytes.iter().all(|byte| *byte == 0);
+                let text = (!empty).then(|| print(value_type, bytes, order)).flatten();
+                *known = (bytes.into(), text.map(|text| Text(text.into())));
+            }
+            shown.extend(known.1.clone().map(|text| (Arc::clone(name), text)));
+        }
+        (Map(numbers), Map(shown), unavailable)
     }
 
     fn values(&self, frame: Frame<'a>) -> Vec<ValueView> {

@@ -49,14 +49,32 @@ impl Hexadecimal {
         if let Some(number) = order.unsigned(bytes) {
             return Self::new(number);
         }
-        let mut bytes = bytes.to_vec();
-        if order == ByteOrder::Little {
-            bytes.reverse();
+        let is_zero = |byte: &&u8| **byte == 0;
+        let zeros = match order {
+            ByteOrder::Little => bytes.iter().rev().take_while(is_zero).count(),
+            ByteOrder::Big => bytes.iter().take_while(is_zero).count(),
+        };
+        let length = bytes.len() - zeros;
+        let significant = match order {
+            ByteOrder::Little => &bytes[..length],
+            ByteOrder::Big => &bytes[zeros..],
+        };
+        if let Some(number) = order.unsigned(significant) {
+            return Self::new(number);
         }
-        let digits = hex::text(&bytes);
-        let digits = digits.trim_start_matches('0');
-        let digits = if digits.is_empty() { "0" } else { digits };
-        Self(Digits::Long(format!("0x{digits}").into()))
+        let mut text = String::with_capacity(2 + 2 * length);
+        text.push_str("0x");
+        match order {
+            ByteOrder::Little => {
+                let reversed: Vec<u8> = significant.iter().rev().copied().collect();
+                hex::push(&mut text, &reversed);
+            }
+            ByteOrder::Big => hex::push(&mut text, significant),
+        }
+        if text.as_bytes().get(2) == Some(&b'0') {
+            text.remove(2);
+        }
+        Self(Digits::Long(text.into()))
     }
 }
 
@@ -122,5 +140,15 @@ mod tests {
             number(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 0], ByteOrder::Little),
             "0x90807060504030201"
         );
+        let mut large = [0; 32];
+        large[..9].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0xa1]);
+        assert_eq!(number(&large, ByteOrder::Little), "0xa10000000000000000");
+        large.reverse();
+        assert_eq!(number(&large, ByteOrder::Big), "0xa10000000000000000");
+        assert_eq!(
+            number(&[0, 7, 0, 0, 0, 0, 0, 0, 0, 0], ByteOrder::Little),
+            "0x700"
+        );
+        assert_eq!(number(&[], ByteOrder::Little), "0x0");
     }
 }
