@@ -458,9 +458,6 @@ fn context(options: &Options, threads: usize) -> EngineResult<SessionContext> {
         .with_information_schema(true);
     // Names have been spelt already.
     config.options_mut().sql_parser.enable_ident_normalization = false;
-    // A filter that leaves few rows spares the decoding of the others.
-    config.options_mut().execution.parquet.pushdown_filters = true;
-    config.options_mut().execution.parquet.reorder_filters = true;
     // The engine confuses a column of a view with that of the table below, if an expression uses a part of a structure.
     config
         .options_mut()

@@ -1,5 +1,6 @@
 //! A table of a dataset: the Parquet files of all its batches in which the table has the same columns.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -18,7 +19,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadataCache};
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::object_store::{ObjectMeta, path};
 use datafusion::physical_plan::ExecutionPlan;
 use tracewire_dataset::ListedFile;
@@ -76,6 +77,18 @@ impl DatasetTable {
         }
         Ok(tables)
     }
+
+    /// Whether columns are read that no filter needs.
+    fn has_other_columns(&self, projection: Option<&Vec<usize>>, filters: &[Expr]) -> bool {
+        let filtered: HashSet<&str> = filters
+            .iter()
+            .flat_map(Expr::column_refs)
+            .map(|column| column.name.as_str())
+            .collect();
+        let of_file = self.of_files.fields().iter().enumerate();
+        let mut others = of_file.filter(|(_, field)| !filtered.contains(field.name().as_str()));
+        others.any(|(place, _)| projection.is_none_or(|wanted| wanted.contains(&place)))
+    }
 }
 
 /// The files in pieces for so many threads. A row group is of the piece in which its middle is.
@@ -131,11 +144,19 @@ impl TableProvider for DatasetTable {
         TableType::Base
     }
 
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        // `scan` is to see them. Afterwards they are the optimizer's.
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
     async fn scan(
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _: &[Expr],
+        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = TableSchema::builder(Arc::clone(&self.of_files))
@@ -144,8 +165,14 @@ impl TableProvider for DatasetTable {
         let (url, runtime) = (ObjectStoreUrl::local_filesystem(), state.runtime_env());
         let store = runtime.object_store(&url)?;
         let cache = runtime.cache_manager.get_file_metadata_cache();
+        // A filter that leaves few rows spares the decoding of the other columns. Where there is none, it takes two to four times as
+        // long while it is decoded.
+        let mut options = state.table_options().parquet.clone();
+        let is_worth_it = self.has_other_columns(projection, filters);
+        options.global.pushdown_filters = is_worth_it;
+        options.global.reorder_filters = is_worth_it;
         let source = ParquetSource::new(table)
-            .with_table_parquet_options(state.table_options().parquet.clone())
+            .with_table_parquet_options(options)
             .with_parquet_file_reader_factory(Arc::new(CachedParquetFileReaderFactory::new(
                 store, cache,
             )));
@@ -163,9 +190,36 @@ impl TableProvider for DatasetTable {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::datasource::listing::PartitionedFile;
+    use std::sync::Arc;
 
-    use super::{PIECES, SMALLEST_PIECE, pieces};
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::datasource::listing::PartitionedFile;
+    use datafusion::logical_expr::{col, lit};
+
+    use super::{DatasetTable, PIECES, SMALLEST_PIECE, pieces, with_paths};
+
+    #[test]
+    fn columns_that_no_filter_needs_are_seen() {
+        let fields = ["n", "name", "time_ns"].map(|name| Field::new(name, DataType::Int64, true));
+        let columns = Arc::new(Schema::new(fields.to_vec()));
+        let table = DatasetTable {
+            schema: with_paths(&columns),
+            of_files: columns,
+            files: Vec::new(),
+        };
+        let filters = [col("n").gt(lit(100)), col("name").eq(lit(2))];
+        for (wanted, others) in [
+            (Some(vec![0, 1]), false),
+            (Some(vec![1]), false),
+            // The host is not in the file.
+            (Some(vec![0, 3]), false),
+            (Some(vec![0, 2]), true),
+            (None, true),
+        ] {
+            let found = table.has_other_columns(wanted.as_ref(), &filters);
+            assert_eq!(found, others, "{wanted:?}");
+        }
+    }
 
     #[test]
     fn pieces_are_many_where_files_are_large_and_each_byte_is_in_one() {
