@@ -36,6 +36,9 @@ const FOR_RING: usize = 16 << 20;
 /// thread to expect it.
 const LARGE: usize = 1 << 30;
 
+/// The least that the C library asks the system for last, when its own memory is used up.
+const C_LIBRARY_LEAST: usize = 1 << 20;
+
 /// How much of its stack the calling thread is to have from the start. A stack that cannot grow is no error but a fault.
 const STACK: usize = 256 << 10;
 
@@ -117,14 +120,14 @@ pub fn verify() -> Result<(), OutOfMemory> {
 }
 
 /// Installs a handler of SIGABRT. Without memory, the tracer exits with a message, or an expendable thread ends. Other aborts are
-/// as before.
+/// as before. The C library aborts, too, where it gets no memory for what a thread has of its own.
 pub fn handle_aborts() {
     extern "C" fn aborted(signal: libc::c_int) {
         const WORDS: &str = "tracewire: out of memory\n";
         // SAFETY: all of these may be called in a signal handler; the words live for ever; a thread's work lives until the
         // thread has cleared the pointer, and this is that thread.
         unsafe {
-            if FAILED.load(Ordering::Acquire) {
+            if FAILED.load(Ordering::Acquire) || !is_memory_left() {
                 if let Some(work) = WORK.get().as_ref() {
                     work.give_up();
                 }
@@ -140,6 +143,22 @@ pub fn handle_aborts() {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = aborted as extern "C" fn(libc::c_int) as usize;
         libc::sigaction(libc::SIGABRT, &raw const action, ptr::null_mut());
+    }
+}
+
+/// Whether the C library would get memory now. May be called in a signal handler.
+fn is_memory_left() -> bool {
+    // SAFETY: new memory anywhere, which is unmapped at once.
+    unsafe {
+        let memory = libc::mmap(
+            ptr::null_mut(),
+            C_LIBRARY_LEAST,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        memory != libc::MAP_FAILED && libc::munmap(memory, C_LIBRARY_LEAST) == 0
     }
 }
 
@@ -335,6 +354,8 @@ impl Drop for Marked<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
 
     #[global_allocator]
@@ -344,6 +365,43 @@ mod tests {
     fn work_in_a_thread_of_its_own_is_done() {
         let text = "text".to_owned();
         assert_eq!(Expendable::wait(move || text.len()).expect("done"), 4);
+    }
+
+    /// Set in a process that a test makes to abort in: `none` for no more memory.
+    const TO_ABORT: &str = "TRACEWIRE_TEST_ABORT";
+
+    #[test]
+    fn an_abort_is_one_for_want_of_memory_where_there_is_none() {
+        if let Some(limit) = std::env::var_os(TO_ABORT) {
+            handle_aborts();
+            if limit == "none" {
+                let limit = libc::rlimit {
+                    rlim_cur: 0,
+                    rlim_max: libc::RLIM_INFINITY,
+                };
+                // SAFETY: the pointer is to a live structure.
+                let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+                assert_eq!(set, 0);
+            }
+            std::process::abort();
+        }
+        let aborted = |memory: &str| {
+            let test = std::env::current_exe().expect("its path");
+            std::process::Command::new(test)
+                .args([
+                    "--exact",
+                    "out_of_memory::tests::an_abort_is_one_for_want_of_memory_where_there_is_none",
+                ])
+                .arg("--nocapture")
+                .env(TO_ABORT, memory)
+                .output()
+                .expect("it runs")
+        };
+        let without = aborted("none");
+        assert_eq!(without.status.code(), Some(2), "{without:?}");
+        assert!(String::from_utf8_lossy(&without.stderr).ends_with("tracewire: out of memory\n"));
+        let with = aborted("any");
+        assert_eq!(with.status.signal(), Some(libc::SIGABRT), "{with:?}");
     }
 
     #[test]
