@@ -1,4 +1,4 @@
-//! The tracer's share of the processors while it comes to a busy program and leaves it.
+//! The tracer's share of the processors while it comes to a busy program, leaves it, and reads frames for whose room pads wait.
 
 use tracewire_experiment::Budget;
 
