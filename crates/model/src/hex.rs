@@ -41,7 +41,12 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + bytes.len() * 2, 0);
     // Written in place: four times as fast as pushing.
-    let (pairs, _) = out[start..].as_chunks_mut::<2>();
+    write_pairs(bytes, &mut out[start..]);
+}
+
+/// Writes two digits for each byte, as far as there is room.
+fn write_pairs(bytes: &[u8], out: &mut [u8]) {
+    let (pairs, _) = out.as_chunks_mut::<2>();
     for (pair, byte) in pairs.iter_mut().zip(bytes) {
         *pair = PAIRS[usize::from(*byte)];
     }
@@ -77,10 +82,7 @@ pub fn push(text: &mut String, bytes: &[u8]) {
     // Not character by character: each would be encoded by itself.
     let mut digits = [0; 64];
     for some in bytes.chunks(digits.len() / 2) {
-        let (pairs, _) = digits.as_chunks_mut::<2>();
-        for (pair, byte) in pairs.iter_mut().zip(some) {
-            *pair = PAIRS[usize::from(*byte)];
-        }
+        write_pairs(some, &mut digits);
         let digits = str::from_utf8(&digits[..some.len() * 2]);
         text.push_str(digits.expect("digits are ASCII"));
     }
