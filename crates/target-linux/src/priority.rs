@@ -4,7 +4,7 @@ use tracewire_experiment::Budget;
 
 /// While it lives, the calling thread, and those that it makes, come before the program's threads where this user may have that
 /// (root, and where `RLIMIT_RTPRIO` or `RLIMIT_NICE` allows it): beside 100 busy threads, work of 0.1 s takes 5 s otherwise. While the
-/// program runs, it is the program that is to have the processors.
+/// program runs, it is the program that is to have the processors, unless its pads wait for the tracer.
 ///
 /// A niceness is not enough at a stop: the threads that are let go on have waited, and the scheduler lets them make up for that first. So
 /// it is a real-time priority, for work that is short. What reads symbols gives it [up](Self::share_thread) when it takes long.
