@@ -70,7 +70,7 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
         answer = Answer::Yes;
         let _aside = at_once.then(|| progress.aside());
         if arguments.json {
-            write_json(&mut output, &viewer.view(frame))?;
+            write_json(&mut output, &viewer, frame)?;
         } else {
             writeln!(output, "{}", frame.number())?;
         }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tracewire_debuginfo::TypeRules;
 use tracewire_model::{FrameNumber, ThreadId};
 use tracewire_recorder::Aggregates;
-use tracewire_tracefile::{GrowingFile, Module, Part, RunFolder, TraceFile};
+use tracewire_tracefile::{Frame, GrowingFile, Module, Part, RunFolder, TraceFile};
 use tracewire_views::{
-    AggregateView, FrameRow, FrameView, Program, ProgramError, ProgramFiles, Viewer, table,
+    AggregateView, FrameRow, Program, ProgramError, ProgramFiles, Viewer, table,
 };
 
 use crate::frame_output;
@@ -228,7 +228,24 @@ impl Source {
 enum Shown {
     /// With the origin of times.
     Rows(Option<u64>, Vec<FrameRow>),
-    Json(Vec<FrameView>),
+    Json(Vec<JsonLine>),
+}
+
+/// A frame as a line of JSON.
+#[derive(Debug)]
+struct JsonLine {
+    /// In microseconds, and in nanoseconds where the frame has them.
+    time: (Option<u64>, Option<u64>),
+    text: Vec<u8>,
+}
+
+impl JsonLine {
+    fn of<'a>(viewer: &Viewer<'a>, frame: Frame<'a>) -> Self {
+        Self {
+            time: (frame.timestamp(), frame.nanoseconds()),
+            text: frame_output::json_line(viewer, frame),
+        }
+    }
 }
 
 impl Shown {
@@ -249,14 +266,14 @@ impl Shown {
                 let rows = frames.map(|frame| viewer.row(frame)).collect();
                 Self::Rows(frame_output::origin(file), rows)
             }
-            Form::Json => Self::Json(frames.map(|frame| viewer.view(frame)).collect()),
+            Form::Json => Self::Json(frames.map(|frame| JsonLine::of(viewer, frame)).collect()),
         }
     }
 
     const fn is_empty(&self) -> bool {
         match self {
             Self::Rows(_, rows) => rows.is_empty(),
-            Self::Json(views) => views.is_empty(),
+            Self::Json(lines) => lines.is_empty(),
         }
     }
 
@@ -269,7 +286,7 @@ impl Shown {
                 };
                 rows.extend(more);
             }
-            (Self::Json(views), Self::Json(more)) => views.extend(more),
+            (Self::Json(lines), Self::Json(more)) => lines.extend(more),
             (Self::Rows(..), Self::Json(_)) | (Self::Json(_), Self::Rows(..)) => {
                 debug_assert!(false, "all are in one form");
             }
@@ -280,7 +297,7 @@ impl Shown {
     fn sort(&mut self) {
         match self {
             Self::Rows(_, rows) => rows.sort_by_key(FrameRow::time_us),
-            Self::Json(views) => views.sort_by_key(|view| (view.time_us, view.time_ns)),
+            Self::Json(lines) => lines.sort_by_key(|line| line.time),
         }
     }
 }
@@ -299,10 +316,10 @@ impl Shower {
             self.counted.clear(output)?;
         }
         match frames {
-            Shown::Json(views) => {
-                self.shown += views.len() as u64;
-                for view in &views {
-                    frame_output::write_json(output, view)?;
+            Shown::Json(lines) => {
+                self.shown += lines.len() as u64;
+                for line in &lines {
+                    output.write_all(&line.text)?;
                 }
             }
             Shown::Rows(origin, rows) => {

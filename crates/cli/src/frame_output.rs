@@ -4,11 +4,12 @@ use std::io::Write;
 
 use tracewire_model::{FrameNumber, Tracepoint};
 use tracewire_tracefile::{Frame, TraceFile};
-use tracewire_views::{
-    AggregateView, FrameView, Program, Viewer, paused_tracepoints, skipped_hits, table,
-};
+use tracewire_views::{AggregateView, Program, Viewer, paused_tracepoints, skipped_hits, table};
 
 use crate::in_order;
+
+/// How long a line of JSON usually is, in bytes.
+const USUAL_LINE: usize = 2048;
 
 /// Writes frames as tables. Returns the number of frames.
 pub fn write_table<'a>(
@@ -35,9 +36,20 @@ pub fn write_table<'a>(
 }
 
 /// Writes a frame as a JSON object, in a line.
-pub fn write_json(output: &mut impl Write, view: &FrameView) -> std::io::Result<()> {
-    serde_json::to_writer(&mut *output, view).map_err(std::io::Error::from)?;
-    output.write_all(b"\n")
+pub fn write_json<'a>(
+    output: &mut impl Write,
+    viewer: &Viewer<'a>,
+    frame: Frame<'a>,
+) -> std::io::Result<()> {
+    output.write_all(&json_line(viewer, frame))
+}
+
+/// A frame as a JSON object, with the end of the line.
+pub fn json_line<'a>(viewer: &Viewer<'a>, frame: Frame<'a>) -> Vec<u8> {
+    let mut line = Vec::with_capacity(USUAL_LINE);
+    viewer.write_json(frame, &mut line);
+    line.push(b'\n');
+    line
 }
 
 /// Writes aggregates, as tables or as a line a row.

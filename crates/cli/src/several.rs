@@ -130,7 +130,7 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         }
         shown += 1;
         if arguments.json {
-            frame_output::write_json(&mut output, &viewer.view(frame))?;
+            frame_output::write_json(&mut output, viewer, frame)?;
             continue;
         }
         rows.push(viewer.row(frame));

@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::arguments::ShowArguments;
 use crate::execution::{self, FileKind, Kind, refuse_options};
 use crate::follow::{self, Followed, Form, Style};
-use crate::frame_output::{origin, report_skipped, write_aggregates, write_json, write_table};
+use crate::frame_output::{origin, report_skipped, write_aggregates, write_table};
 use crate::frames::FrameRange;
 use crate::in_order;
 use crate::open;
@@ -112,14 +112,15 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     }
     if arguments.json {
         let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
-            let mut text = Vec::with_capacity(numbers.len() << 10);
+            let mut text = Vec::with_capacity(numbers.len() << 11);
             for frame in numbers
                 .iter()
                 .filter_map(|number| viewer.file().frame(*number))
                 // A frame that is requested by its number is shown, with any role in a span.
                 .filter(|frame| range.single || viewer.is_listed(*frame))
             {
-                write_json(&mut text, &viewer.view(frame))?;
+                viewer.write_json(frame, &mut text);
+                text.push(b'\n');
             }
             Ok(text)
         };

@@ -152,6 +152,24 @@ impl<'a> SavedState<'a> {
         place_of(self.layout?.by_number(number)?, self.registers?)
     }
 
+    /// As [`Frame::register_block`].
+    #[must_use]
+    pub const fn register_block(&self) -> Option<&'a [u8]> {
+        self.registers
+    }
+
+    /// Whether the frame says of any register that the block does not tell it.
+    #[must_use]
+    pub const fn has_unknown_registers(&self) -> bool {
+        self.has_unknown_registers
+    }
+
+    /// The collected pieces of memory, in the order of their blocks.
+    #[must_use]
+    pub fn memory_blocks(&self) -> &[(Address, &'a [u8])] {
+        &self.memory
+    }
+
     /// The number of at most eight bytes at an address, where the first block that has the address has all of them.
     #[must_use]
     pub fn load(&self, address: u64, size: usize) -> Option<u64> {

@@ -1,18 +1,14 @@
 //! One trace frame: where, when, and every value collected, as one JSON object.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
-use tracewire_arch::Machine;
+use tracewire_arch::{Machine, Register};
 use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
 use tracewire_expr::{
-    Datum, ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State, Value,
-    type_name,
+    Datum, ExpressionError, ExpressionErrorKind, PrintOptions, ShownValue, StackItem, State, Value,
 };
 use tracewire_model::{
     Address, FrameNumber, ThreadId, TracepointDefinition, TracepointKind, TracepointNumber,
@@ -21,130 +17,103 @@ use tracewire_model::{
 use tracewire_tracefile::{Block, Frame, Span, TraceFile};
 
 use crate::collected::Tracepoints;
+use crate::frame_place::FramePlaces;
 use crate::hexadecimal::Hexadecimal;
+use crate::json::RegisterTexts;
 use crate::place_cache::{CachedPlace, PlaceCache};
-use crate::plain::PlainPlaces;
 use crate::program::Program;
-use crate::register::{is_short, is_telling, print};
-use crate::span::{DURATION, duration_view};
+use crate::register::telling_text;
+use crate::span::DURATION;
 use crate::stack::{StackEntry, stack_item};
 use crate::state::FrameState;
+use crate::typed::SharedValue;
 use crate::unwinders::Unwinders;
 
 /// One frame. A field that the frame does not have is left out.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct FrameView {
     /// The process, in a run of several ([`Viewer::with_process`]).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
     /// Its number, from 0.
     pub frame: u64,
     /// The tracepoint that made it.
     pub tracepoint: i32,
     /// Where the thread was, `0x…`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pc: Option<String>,
     /// When, in microseconds (`$trace_timestamp`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_us: Option<u64>,
     /// The same in nanoseconds, where the frame has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<u64>,
     /// Which thread (`$trace_thread`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
     /// On which cpu (`$trace_cpu`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
     /// Its kind: `hit`, `step` of a `while-stepping`, `span` or `return`.
     pub kind: &'static str,
     /// How long the span took, in nanoseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
     /// How the span ended: `return`, `exception`, `longjmp`, `thread-exit`, `process-exit`, `left` (nothing is known of how), `open`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<&'static str>,
     /// Whether the function ended by a jump to another one, which returned in its place.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tail_call: bool,
     /// The frame of the span that the span is in.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<u64>,
     /// In how many spans it is.
-    #[serde(skip)]
     pub(crate) span: Option<Span>,
     /// Whether a step of `while-stepping` made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stepping: Option<bool>,
     /// The registers by name, each as a hexadecimal number for both byte orders.
-    #[serde(skip_serializing_if = "Map::is_empty")]
     pub registers: Map<Hexadecimal>,
     /// Registers whose types show more than a number, as GDB prints them (flags, floating point, vectors); a vector that is all
     /// zero is left out.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub register_values: Map<Text>,
+    pub register_values: Map<String>,
     /// The names of requested registers that are unavailable in the frame.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unavailable_registers: Vec<String>,
     /// Pieces of memory, in the order of their blocks.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryView>,
     /// Trace state variables by name; `number N` for one without.
-    #[serde(skip_serializing_if = "Map::is_empty")]
     pub variables: Map<i64>,
     /// Data of a static tracepoint, the blocks one after the other.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub static_data: Option<Bytes>,
     /// The part of the frame that is not understood.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Bytes>,
     /// The marker that the thread was at, as `PROVIDER:NAME`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
     /// The function, the innermost inlined one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// The source file, as the debug information names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The source line.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// Every collected expression. Only where the program's symbols are known.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<ValueView>,
     /// The functions on the stack, the innermost first, where the frame has `$stack`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<StackEntry>,
     /// Why there are no more: `outermost`, `limit`, `unavailable` or `no-information`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stack_end: Option<&'static str>,
 }
 
 /// A piece of memory.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryView {
     /// Where it starts.
     pub address: String,
     /// Its bytes, in the order of their addresses.
     pub bytes: Bytes,
     /// Whether it is the piece of the stack that `$stack` collects.
-    #[serde(skip)]
     pub is_stack: bool,
 }
 
 /// An expression that was collected.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueView {
     /// As the tracepoint's actions have it; variables of `$args` and `$locals` by their names.
     pub expression: String,
     /// Its type, as GDB's `whatis` shows it.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_name: Option<String>,
     /// Its value as its language writes it; in angle brackets why there is none.
     pub value: String,
     /// Why there is no value, where there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
@@ -158,33 +127,9 @@ impl fmt::Display for Bytes {
     }
 }
 
-impl Serialize for Bytes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&hex::text(&self.0))
-    }
-}
-
 /// Names and values in order. The names are the same in most frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Map<V>(pub Vec<(Arc<str>, V)>);
-
-/// Text that many frames have.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Text(pub Arc<str>);
-
-impl Deref for Text {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Serialize for Text {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
 
 impl<V> Map<V> {
     /// Whether there are none.
@@ -193,19 +138,6 @@ impl<V> Map<V> {
         self.0.is_empty()
     }
 }
-
-impl<V: Serialize> Serialize for Map<V> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(&**name, value)?;
-        }
-        map.end()
-    }
-}
-
-/// A register's bytes, and what they were shown as; none for a vector of zeros.
-type KnownText = (Box<[u8]>, Option<Text>);
 
 /// Makes the views of a file's frames.
 #[derive(Debug)]
@@ -217,15 +149,15 @@ pub struct Viewer<'a> {
     first: FrameNumber,
     /// Whether the file is a part of a larger one, in which spans may begin and end elsewhere.
     is_part: bool,
+    has_plain_values: bool,
     options: PrintOptions,
     tracepoints: Tracepoints<'a>,
-    variable_names: HashMap<VariableNumber, Arc<str>>,
+    variable_names: BTreeMap<VariableNumber, Arc<str>>,
     /// The registers' names, in the order of the layout.
     register_names: Vec<Arc<str>>,
-    /// The last text of each register whose type shows more than a number, and its bytes: most repeat from frame to frame.
-    register_texts: RefCell<Vec<KnownText>>,
+    pub(crate) register_texts: RegisterTexts,
     pub(crate) places: PlaceCache<'a>,
-    pub(crate) plain: PlainPlaces<'a>,
+    pub(crate) frame_places: FramePlaces<'a>,
     pub(crate) unwinders: Unwinders<'a>,
 }
 
@@ -248,13 +180,14 @@ impl<'a> Viewer<'a> {
             process: None,
             first: FrameNumber(0),
             is_part: false,
-            register_texts: RefCell::new(vec![Default::default(); register_names.len()]),
+            has_plain_values: true,
+            register_texts: RegisterTexts::default(),
             register_names,
             options: PrintOptions::default(),
             tracepoints: Tracepoints::of(file),
             variable_names,
             places: PlaceCache::default(),
-            plain: PlainPlaces::default(),
+            frame_places: FramePlaces::default(),
             unwinders: Unwinders::default(),
         }
     }
@@ -273,6 +206,19 @@ impl<'a> Viewer<'a> {
     pub const fn with_process(mut self, process: Option<ThreadId>) -> Self {
         self.process = process;
         self
+    }
+
+    /// Each value is computed by its whole expression, also one that is a number ([`PlainValue`](tracewire_expr::PlainValue)). It is the
+    /// same value: a test compares both.
+    #[must_use]
+    pub const fn without_plain_values(mut self) -> Self {
+        self.has_plain_values = false;
+        self
+    }
+
+    /// Whether a value that is a number is computed in fewer steps than its expression.
+    pub(crate) const fn has_plain_values(&self) -> bool {
+        self.has_plain_values
     }
 
     /// The process that frames are shown with.
@@ -310,13 +256,14 @@ impl<'a> Viewer<'a> {
     /// One frame.
     #[must_use]
     pub fn view(&self, frame: Frame<'a>) -> FrameView {
-        let here =
-            FrameState::new(self.file, frame).map(|state| self.source_place(frame, state.pc()));
+        let saved = frame.saved_state();
+        let here = self.frame_place(frame, &saved);
         let place = here.as_ref().and_then(|here| here.source());
         let span = self.span(frame);
-        let stack = self.stack(frame);
+        let stack = here.as_ref().and_then(|here| self.stack_at(frame, here));
         let stack_pointer = stack.as_ref().and_then(|_| self.stack_pointer(frame));
         let (registers, register_values, unavailable_registers) = self.registers(frame);
+        let values = self.shared_values(frame, &saved, |_| true);
         let mut view = FrameView {
             process: self.process(),
             frame: self.number(&frame),
@@ -340,11 +287,13 @@ impl<'a> Viewer<'a> {
             variables: self.variables(frame),
             static_data: None,
             unknown: None,
-            marker: self.marker(frame),
+            marker: here
+                .as_ref()
+                .and_then(|here| Some(here.marker()?.to_string())),
             line: place.map(|place| place.line).filter(|line| *line != 0),
             function: place.and_then(|place| place.function.clone()),
             file: place.and_then(|place| place.file.clone()),
-            values: self.values(frame),
+            values: values.into_iter().map(Into::into).collect(),
             stack_end: stack.as_ref().map(|stack| stack.end),
             stack: stack.map(|stack| stack.entries).unwrap_or_default(),
         };
@@ -369,13 +318,21 @@ impl<'a> Viewer<'a> {
     /// The trace state variables in a frame, except those that are its stamp.
     #[must_use]
     pub fn variables(&self, frame: Frame<'a>) -> Map<i64> {
-        let mut shown: Vec<(Arc<str>, i64)> = Vec::new();
+        self.named_variables(frame.blocks().filter_map(|block| match block {
+            Block::Variable { number, value } => Some((number, value)),
+            _ => None,
+        }))
+    }
+
+    /// Variables of a frame by name, except those that are its stamp.
+    pub(crate) fn named_variables(
+        &self,
+        variables: impl Iterator<Item = (VariableNumber, i64)>,
+    ) -> Map<i64> {
+        let mut shown: Vec<(Arc<str>, i64)> = Vec::with_capacity(variables.size_hint().0);
         // Where each variable is in the view, once there are many.
         let mut known: HashMap<Arc<str>, usize> = HashMap::new();
-        for block in frame.blocks() {
-            let Block::Variable { number, value } = block else {
-                continue;
-            };
+        for (number, value) in variables {
             if tracewire_tracefile::describes_frame(number) {
                 continue;
             }
@@ -490,76 +447,22 @@ impl<'a> Viewer<'a> {
     }
 
     /// The registers by name: as numbers, those whose types show more as text, and those that were asked for and are not known.
-    fn registers(&self, frame: Frame<'a>) -> (Map<Hexadecimal>, Map<Text>, Vec<String>) {
+    fn registers(&self, frame: Frame<'a>) -> (Map<Hexadecimal>, Map<String>, Vec<String>) {
         let order = self.file.byte_order();
         let mut numbers = Vec::with_capacity(self.register_names.len());
         let (mut shown, mut unavailable) = (Vec::new(), Vec::new());
-        let mut texts = self.register_texts.borrow_mut();
-        let registers = frame.registers().zip(&self.register_names);
-        for (((register, bytes), name), known) in registers.zip(texts.iter_mut()) {
+        for ((register, bytes), name) in frame.registers().zip(&self.register_names) {
             let Some(bytes) = bytes else {
-                if self
-                    .tracepoints
-                    .asks_for(frame.tracepoint(), register.number)
-                {
+                if self.asks_for(frame, register) {
                     unavailable.push(register.name.clone());
                 }
                 continue;
             };
             numbers.push((Arc::clone(name), Hexadecimal::of_register(bytes, order)));
-            let value_type = register.value_type.as_deref();
-            let Some(value_type) = value_type.filter(|one| is_telling(one)) else {
-                continue;
-            };
-            if *known.0 != *bytes {
-                let empty = !is_short(value_type) && bytes.iter().all(|byte| *byte == 0);
-                let text = (!empty).then(|| print(value_type, bytes, order)).flatten();
-                *known = (bytes.into(), text.map(|text| Text(text.into())));
-            }
-            shown.extend(known.1.clone().map(|text| (Arc::clone(name), text)));
+            let text = telling_text(register, bytes, order);
+            shown.extend(text.map(|text| (Arc::clone(name), text)));
         }
         (Map(numbers), Map(shown), unavailable)
-    }
-
-    fn values(&self, frame: Frame<'a>) -> Vec<ValueView> {
-        let values = self.evaluated(frame, false, |_| true).into_iter();
-        values.map(|(view, _)| view).collect()
-    }
-
-    /// The values of a frame of a list: as text, and as data if requested. One walk over a value makes both. One that is
-    /// collected twice is here once. Only the requested names are evaluated.
-    pub(crate) fn evaluated(
-        &self,
-        frame: Frame<'a>,
-        with_data: bool,
-        is_wanted: impl Fn(&str) -> bool,
-    ) -> Vec<(ValueView, Option<Datum>)> {
-        let mut values: Vec<(ValueView, Option<Datum>)> = Vec::new();
-        for frame in self.frames_of(frame) {
-            let Some(state) = FrameState::new(self.file, frame) else {
-                continue;
-            };
-            let here = self.cached_place(frame, state.pc());
-            for item in self.items(frame, &state) {
-                for named in self.expand(frame, &here, item, &state, &is_wanted) {
-                    let (view, datum) = self.value(&here, named, &state, with_data);
-                    if !values.iter().any(|(known, _)| *known == view) {
-                        values.push((view, datum));
-                    }
-                }
-            }
-        }
-        if is_wanted(DURATION)
-            && let Some(duration) = self.duration(frame)
-        {
-            let view = duration_view(duration);
-            let datum = match duration {
-                Some(duration) => Datum::Integer(duration.into()),
-                None => Datum::Missing(view.value.clone()),
-            };
-            values.push((view, Some(datum)));
-        }
-        values
     }
 
     /// The frame that represents a span's parent.
@@ -572,6 +475,12 @@ impl<'a> Viewer<'a> {
     pub(crate) fn has_item(&self, frame: Frame<'a>, state: &FrameState<'a>, item: &str) -> bool {
         let collected = self.tracepoints.at(frame.tracepoint(), state.pc());
         collected.is_some_and(|collected| collected.items.hit.iter().any(|known| known == item))
+    }
+
+    /// Whether a frame's tracepoint requests a register.
+    pub(crate) fn asks_for(&self, frame: Frame<'a>, register: &Register) -> bool {
+        self.tracepoints
+            .asks_for(frame.tracepoint(), register.number)
     }
 
     /// The condition of a frame's tracepoint.
@@ -634,46 +543,39 @@ impl<'a> Viewer<'a> {
         register.number(bytes, self.file.byte_order()).map(Address)
     }
 
+    /// A value of a frame, or why there is none.
     pub(crate) fn value(
         &self,
         here: &CachedPlace<'a>,
-        named: NamedValue,
+        expression: Rc<str>,
+        evaluated: Result<Value, ExpressionError>,
         state: &dyn State,
-        with_data: bool,
-    ) -> (ValueView, Option<Datum>) {
-        match named.value {
+    ) -> SharedValue {
+        match evaluated {
             Ok(value) => {
-                let (text, datum) = match with_data {
-                    true => {
-                        let (text, datum) = value.show(here.walks(), state, &self.options);
-                        (text, Some(datum))
-                    }
-                    false => (self.text(&value, here, state), None),
-                };
-                let view = ValueView {
-                    expression: named.name,
-                    type_name: Some(type_name(here.symbols(), value.type_id())),
-                    value: text,
+                let (text, datum) = value.show(here.walks(), state, &self.options);
+                SharedValue {
+                    expression,
+                    type_name: Some(here.type_name(value.type_id())),
                     error: None,
-                };
-                (view, datum)
+                    shown: ShownValue::new(text, datum),
+                }
             }
             Err(error) => {
-                let view = ValueView {
-                    expression: named.name,
+                let reason = reason(&error);
+                SharedValue {
+                    expression,
                     type_name: None,
-                    value: reason(&error),
                     error: Some(error.to_string()),
-                };
-                let datum = Datum::Missing(view.value.clone());
-                (view, Some(datum))
+                    shown: ShownValue::new(reason.clone(), Datum::Missing(reason)),
+                }
             }
         }
     }
 }
 
 /// The text that is shown instead of a value.
-pub(crate) fn reason(error: &ExpressionError) -> String {
+fn reason(error: &ExpressionError) -> String {
     match error.kind() {
         ExpressionErrorKind::Unavailable => "<unavailable>".to_owned(),
         ExpressionErrorKind::Redacted => "<redacted>".to_owned(),

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Deref;
 
-use serde::{Serialize, Serializer};
 use tracewire_model::{ByteOrder, hex};
 
 /// `0x` and the digits of 64 bits.
@@ -102,12 +101,6 @@ impl fmt::Display for Hexadecimal {
 impl fmt::Debug for Hexadecimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self)
-    }
-}
-
-impl Serialize for Hexadecimal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self)
     }
 }
 

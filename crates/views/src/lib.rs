@@ -3,9 +3,9 @@
 //! # What is shown
 //!
 //! Three things are shown: the file itself ([`Info`]), a frame with every value that its tracepoint collected ([`FrameView`], made by a
-//! [`Viewer`]), and the frames that match a search ([`Criteria`]). Each is first a plain structure of names, numbers and strings. Scripts get
-//! it as JSON, one object a line, with addresses and bytes as hexadecimal strings. People get it through [`table`], aligned, and coloured on a
-//! terminal. Both come from the same structure.
+//! [`Viewer`]), and the frames that match a search ([`Criteria`]). Programs get plain structures of names, numbers and strings. Scripts get
+//! the same as JSON, one object a line, with addresses and bytes as hexadecimal strings ([`Viewer::write_json`]). People get it through
+//! [`table`], aligned, and coloured on a terminal.
 //!
 //! # Example
 //!
@@ -50,14 +50,15 @@ mod by_time;
 mod collected;
 mod find;
 mod frame;
+mod frame_place;
 mod gdb;
 mod hexadecimal;
 mod info;
+mod json;
 mod markers;
 mod old_value;
 mod paused;
 mod place_cache;
-mod plain;
 mod program;
 mod register;
 mod row;
@@ -77,7 +78,7 @@ pub use aggregate_words::AggregateHistogram;
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
 pub use by_time::by_time;
 pub use find::{Criteria, FindError, LineCriterion, Matches};
-pub use frame::{Bytes, FrameView, Map, MemoryView, Text, ValueView, Viewer};
+pub use frame::{Bytes, FrameView, Map, MemoryView, ValueView, Viewer};
 pub use gdb::{TakenForAnother, commands as gdb_commands, taken_for_another};
 pub use hexadecimal::Hexadecimal;
 pub use info::{

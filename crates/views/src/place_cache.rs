@@ -4,8 +4,8 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tracewire_debuginfo::{Language, Scope, SourcePlace, Symbols};
-use tracewire_expr::{ExpressionError, PreparedExpression, PreparedItem, TypeWalks};
+use tracewire_debuginfo::{Language, Scope, SourcePlace, Symbols, TypeId};
+use tracewire_expr::{ExpressionError, PreparedExpression, PreparedItem, TypeWalks, type_name};
 
 use crate::table::{SourceWords, cell};
 
@@ -23,6 +23,7 @@ pub(crate) struct CachedPlace<'a> {
     items: RefCell<HashMap<Box<str>, Rc<PreparedItem<'a>>>>,
     expressions: RefCell<Expressions<'a>>,
     walks: OnceCell<TypeWalks<'a>>,
+    type_names: RefCell<HashMap<TypeId, Rc<str>>>,
     everywhere: Rc<Everywhere<'a>>,
 }
 
@@ -57,6 +58,7 @@ impl<'a> PlaceCache<'a> {
                 items: RefCell::default(),
                 expressions: RefCell::default(),
                 walks: OnceCell::new(),
+                type_names: RefCell::default(),
                 everywhere: self.everywhere.clone(),
             })
         });
@@ -65,11 +67,6 @@ impl<'a> PlaceCache<'a> {
 }
 
 impl<'a> CachedPlace<'a> {
-    /// The program.
-    pub(crate) const fn symbols(&self) -> &'a Symbols {
-        self.symbols
-    }
-
     /// The source place.
     pub(crate) fn source(&self) -> Option<&Rc<SourcePlace>> {
         let source = || self.symbols.place(self.scope).map(Rc::new);
@@ -93,6 +90,13 @@ impl<'a> CachedPlace<'a> {
     /// The rules for the types of the values there.
     pub(crate) fn walks(&self) -> &TypeWalks<'a> {
         self.walks.get_or_init(|| TypeWalks::new(self.symbols))
+    }
+
+    /// The name of a type, as GDB's `whatis` shows it.
+    pub(crate) fn type_name(&self, type_id: TypeId) -> Rc<str> {
+        let mut known = self.type_names.borrow_mut();
+        let name = || type_name(self.symbols, type_id).into();
+        Rc::clone(known.entry(type_id).or_insert_with(name))
     }
 
     /// An item of a `collect`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tracewire_arch::{BitField, RegisterType};
+use tracewire_arch::{BitField, Register, RegisterType};
 use tracewire_expr::print_float;
 use tracewire_model::ByteOrder;
 
@@ -12,8 +12,18 @@ const LONGEST: usize = 4096;
 /// From more than so many equal elements on, GDB shows one and their number.
 const REPEATS: usize = 10;
 
+/// The register as GDB's `print $NAME` shows it, where its type shows more than a number; none for a vector that is all zero.
+pub(crate) fn telling_text(register: &Register, bytes: &[u8], order: ByteOrder) -> Option<String> {
+    let value_type = register
+        .value_type
+        .as_deref()
+        .filter(|one| is_telling(one))?;
+    let is_empty = !is_short(value_type) && bytes.iter().all(|byte| *byte == 0);
+    (!is_empty).then(|| print(value_type, bytes, order))?
+}
+
 /// Whether the type shows more of a register than its number.
-pub(crate) fn is_telling(value_type: &RegisterType) -> bool {
+fn is_telling(value_type: &RegisterType) -> bool {
     !matches!(
         value_type,
         RegisterType::Unsigned(_) | RegisterType::Signed(_) | RegisterType::Pointer
@@ -21,7 +31,7 @@ pub(crate) fn is_telling(value_type: &RegisterType) -> bool {
 }
 
 /// Whether the text has one line's worth: no vector seen in several ways.
-pub(crate) fn is_short(value_type: &RegisterType) -> bool {
+fn is_short(value_type: &RegisterType) -> bool {
     !matches!(
         value_type,
         RegisterType::Vector { .. } | RegisterType::Union { .. } | RegisterType::Structure { .. }
@@ -29,7 +39,7 @@ pub(crate) fn is_short(value_type: &RegisterType) -> bool {
 }
 
 /// The register as GDB's `print $NAME` shows it; none when the bytes are fewer than the type needs.
-pub(crate) fn print(value_type: &RegisterType, bytes: &[u8], order: ByteOrder) -> Option<String> {
+fn print(value_type: &RegisterType, bytes: &[u8], order: ByteOrder) -> Option<String> {
     let mut printer = Printer {
         text: String::new(),
         order,

@@ -3,14 +3,11 @@
 
 use std::fmt::Write as _;
 
-use tracewire_debuginfo::TypeId;
-use tracewire_expr::{State as _, type_name};
-use tracewire_tracefile::{Block, Frame};
+use tracewire_tracefile::{Block, Frame, SavedState};
 
-use crate::frame::{Viewer, reason};
-use crate::place_cache::CachedPlace;
+use crate::frame::Viewer;
+use crate::frame_place::FramePlace;
 use crate::span;
-use crate::state::FrameState;
 use crate::table::{cell, end_words, entry_words, is_builtin, push_cell, push_warning};
 use crate::words::{bytes, count};
 
@@ -42,27 +39,27 @@ impl FrameRow {
 /// How deep a span is indented, at most.
 const DEEPEST_SHOWN: usize = 16;
 
-fn push_line(lines: &mut String, line: &str) {
-    if !lines.is_empty() && !line.is_empty() {
+/// Ends the line before, if there is one.
+fn begin_line(lines: &mut String) {
+    if !lines.is_empty() {
         lines.push('\n');
     }
-    lines.push_str(line);
 }
 
 impl<'a> Viewer<'a> {
     /// One frame for [`table::frames`](crate::table::frames).
     #[must_use]
     pub fn row(&self, frame: Frame<'a>) -> FrameRow {
-        let state = FrameState::new(self.file(), frame);
-        let here = state.map(|state| self.source_place(frame, state.pc()));
-        let here = here.as_deref();
-        let marker = self.marker(frame);
-        let is_placed = marker.is_some() || here.is_some_and(|here| here.words().is_some());
+        let saved = frame.saved_state();
+        let here = self.frame_place(frame, &saved);
+        let marker = here.as_ref().and_then(|here| here.marker());
+        let words = here.as_ref().and_then(|here| here.words());
+        let is_placed = marker.is_some() || words.is_some();
         let mut place = String::new();
-        if let Some(marker) = &marker {
+        if let Some(marker) = marker {
             push_cell(&mut place, marker);
         }
-        if let Some(words) = here.and_then(CachedPlace::words) {
+        if let Some(words) = words {
             if !place.is_empty() {
                 place.push(' ');
             }
@@ -83,18 +80,18 @@ impl<'a> Viewer<'a> {
             place.insert_str(0, &"  ".repeat(depth.min(DEEPEST_SHOWN)));
         }
         let mut lines = String::new();
-        for frame in self.frames_of(frame) {
-            let state = FrameState::new(self.file(), frame);
-            let here = state
-                .as_ref()
-                .map(|state| self.cached_place(frame, state.pc()));
-            let mut own = String::new();
-            self.value_lines(frame, state.as_ref(), here.as_deref(), &mut own);
-            self.stack_lines(frame, &mut own);
-            push_line(&mut lines, &own);
+        for part in self.frames_of(frame) {
+            if part.number() == frame.number() {
+                self.part_lines(part, &saved, here.as_deref(), &mut lines);
+            } else {
+                let saved = part.saved_state();
+                let here = self.frame_place(part, &saved);
+                self.part_lines(part, &saved, here.as_deref(), &mut lines);
+            }
         }
         if let Some(span) = span {
-            push_line(&mut lines, &span::end_words(span));
+            begin_line(&mut lines);
+            lines.push_str(&span::end_words(span));
         }
         if lines.is_empty() {
             self.content_lines(frame, &mut lines);
@@ -103,80 +100,43 @@ impl<'a> Viewer<'a> {
             process: self.process(),
             frame: self.number(&frame),
             tracepoint: frame.tracepoint().0,
-            time_us: frame.timestamp(),
-            thread: frame.thread().map(|thread| thread.0),
-            cpu: frame.cpu(),
+            time_us: saved.timestamp(),
+            thread: saved.thread().map(|thread| thread.0),
+            cpu: saved.cpu(),
             is_placed,
             place,
             lines,
         }
     }
 
-    /// Every collected expression and its value, each once.
-    fn value_lines(
+    /// The values and the callers that one frame has, without those of the frame that it makes a span with.
+    fn part_lines(
         &self,
         frame: Frame<'a>,
-        state: Option<&FrameState<'a>>,
-        here: Option<&CachedPlace<'a>>,
+        saved: &SavedState<'a>,
+        here: Option<&FramePlace<'a>>,
         lines: &mut String,
     ) {
-        let (Some(state), Some(here)) = (state, here) else {
-            return;
-        };
-        let symbols = self.symbols(frame);
-        // Where each line is, and of what type its value is.
-        let mut known: Vec<(usize, usize, Option<TypeId>)> = Vec::new();
-        let mut line = String::new();
-        for item in self.items(frame, state) {
-            for named in self.expand(frame, here, item, state, &|_| true) {
-                line.clear();
-                push_cell(&mut line, &named.name);
-                line.push_str(" = ");
-                let type_id = match &named.value {
-                    Ok(value) => {
-                        push_cell(&mut line, &self.text(value, here, state));
-                        Some(value.type_id())
-                    }
-                    Err(error) => {
-                        push_warning(&mut line, &reason(error));
-                        None
-                    }
-                };
-                let is_known = known.iter().any(|(start, end, of)| {
-                    let same_type = *of == type_id
-                        || of.zip(type_id).is_some_and(|(one, other)| {
-                            type_name(symbols, one) == type_name(symbols, other)
-                        });
-                    lines.get(*start..*end) == Some(&line) && same_type
-                });
-                if is_known {
-                    continue;
-                }
-                if !known.is_empty() {
-                    lines.push('\n');
-                }
-                let start = lines.len();
-                lines.push_str(&line);
-                known.push((start, lines.len(), type_id));
+        let mut values = Vec::new();
+        self.add_values(frame, saved, &|_| true, &mut values);
+        for value in &values {
+            begin_line(lines);
+            push_cell(lines, &value.expression);
+            lines.push_str(" = ");
+            match value.error {
+                Some(_) => push_warning(lines, value.shown.text()),
+                None => push_cell(lines, value.shown.text()),
             }
         }
-    }
-
-    /// The callers, if the frame has its stack.
-    fn stack_lines(&self, frame: Frame<'a>, lines: &mut String) {
-        let Some(stack) = self.stack(frame) else {
+        let Some(stack) = here.and_then(|here| self.stack_at(frame, here)) else {
             return;
         };
         for (level, entry) in stack.entries.iter().enumerate().skip(1) {
-            if !lines.is_empty() {
-                lines.push('\n');
-            }
+            begin_line(lines);
             let _ = write!(lines, "#{level} {}", entry_words(entry, cell));
         }
         if let Some(reason) = end_words(stack.end) {
-            if !lines.is_empty() {
-                lines.push('\n');
-            }
+            begin_line(lines);
             push_warning(lines, reason);
         }
     }

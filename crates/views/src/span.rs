@@ -1,12 +1,14 @@
 //! Spans: the frame of an entry and that of the return, shown as one.
 
+use tracewire_expr::{Datum, ShownValue};
 use tracewire_model::SpanStatement;
 use tracewire_script::{conjuncts, in_nanoseconds};
 use tracewire_tracefile::{Frame, Span, SpanEnd};
 
-use crate::frame::{ValueView, Viewer};
+use crate::frame::Viewer;
 use crate::state::FrameState;
 use crate::truth::Truth;
+use crate::typed::SharedValue;
 
 /// How long a span took, as an item of a list.
 pub(crate) const DURATION: &str = "$duration";
@@ -38,8 +40,13 @@ impl<'a> Viewer<'a> {
 
     /// The kind of a frame: `step`, `span`, `return` or `hit`.
     pub(crate) fn kind(&self, frame: Frame<'a>) -> &'static str {
+        self.kind_of(frame, frame.is_step())
+    }
+
+    /// The kind of a frame of which is known whether it is of a step.
+    pub(crate) fn kind_of(&self, frame: Frame<'a>, is_step: Option<bool>) -> &'static str {
         match self.span(frame) {
-            _ if frame.is_step() == Some(true) => "step",
+            _ if is_step == Some(true) => "step",
             Some(span) if span.statement == SpanStatement::Return => "return",
             Some(span) if span.entry == frame.number() => "span",
             Some(_) => "return",
@@ -107,16 +114,20 @@ impl<'a> Viewer<'a> {
     }
 }
 
-/// `$duration`, as it is shown.
-pub(crate) fn duration_view(duration: Option<u64>) -> ValueView {
-    ValueView {
-        expression: DURATION.to_owned(),
+/// `$duration`, as an item of a list.
+pub(crate) fn duration_value(duration: Option<u64>) -> SharedValue {
+    let (text, datum) = match duration {
+        Some(duration) => (duration_words(duration), Datum::Integer(duration.into())),
+        None => {
+            let unavailable = "<unavailable>".to_owned();
+            (unavailable.clone(), Datum::Missing(unavailable))
+        }
+    };
+    SharedValue {
+        expression: DURATION.into(),
         type_name: None,
-        value: match duration {
-            Some(duration) => duration_words(duration),
-            None => "<unavailable>".to_owned(),
-        },
         error: None,
+        shown: ShownValue::new(text, datum),
     }
 }
 

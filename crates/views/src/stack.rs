@@ -6,6 +6,7 @@ use tracewire_expr::{BacktraceEnd, CallFrame, StackItem, State as _};
 use tracewire_tracefile::Frame;
 
 use crate::frame::Viewer;
+use crate::frame_place::FramePlace;
 use crate::state::FrameState;
 
 /// GDB's name for the frame that the kernel makes for a signal handler.
@@ -42,8 +43,14 @@ impl<'a> Viewer<'a> {
     /// The functions on the stack of a frame that has `$stack`; none of another frame, and where no symbols are known.
     #[must_use]
     pub fn stack(&self, frame: Frame<'a>) -> Option<Stack> {
+        let here = self.frame_place(frame, &frame.saved_state())?;
+        self.stack_at(frame, &here)
+    }
+
+    /// The functions on the stack of a frame whose place is known.
+    pub(crate) fn stack_at(&self, frame: Frame<'a>, here: &FramePlace<'a>) -> Option<Stack> {
+        let item = here.stack_item()?;
         let state = FrameState::new(self.file(), frame)?;
-        let item = self.stack_item(frame, &state)?;
         let symbols = self.symbols(frame);
         let limit = item.frames.map_or(usize::MAX, |frames| frames as usize);
         let backtrace = self.unwinders.of(symbols).backtrace(&state, limit);

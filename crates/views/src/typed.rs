@@ -8,7 +8,7 @@ use tracewire_model::{Address, FrameNumber};
 use tracewire_tracefile::{Frame, SavedState, Span};
 
 use crate::frame::{ValueView, Viewer};
-use crate::span::DURATION;
+use crate::span::{DURATION, duration_value};
 use crate::state::FrameState;
 
 /// A value of a frame: as [`FrameView`](crate::FrameView) shows it, and as data. One walk makes both.
@@ -34,14 +34,12 @@ pub struct SharedValue {
 }
 
 impl SharedValue {
-    pub(crate) fn new(view: ValueView, datum: Option<Datum>) -> Self {
-        let datum = datum.unwrap_or_else(|| Datum::Text(view.value.clone()));
-        Self {
-            expression: view.expression.into(),
-            type_name: view.type_name.map(Into::into),
-            error: view.error,
-            shown: ShownValue::new(view.value, datum),
-        }
+    /// Whether both are shown in the same way.
+    pub(crate) fn is_shown_as(&self, other: &Self) -> bool {
+        self.expression == other.expression
+            && self.type_name == other.type_name
+            && self.error == other.error
+            && self.shown.text() == other.shown.text()
     }
 }
 
@@ -57,6 +55,12 @@ impl From<SharedValue> for TypedValue {
             },
             datum,
         }
+    }
+}
+
+impl From<SharedValue> for ValueView {
+    fn from(value: SharedValue) -> Self {
+        TypedValue::from(value).view
     }
 }
 
@@ -133,13 +137,19 @@ impl<'a> Viewer<'a> {
         saved: &SavedState<'a>,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<SharedValue> {
-        if let Some(values) = self.listed_values(frame, saved, &is_wanted) {
-            return values;
+        let mut values = Vec::new();
+        for part in self.frames_of(frame) {
+            match part.number() == frame.number() {
+                true => self.add_values(part, saved, &is_wanted, &mut values),
+                false => self.add_values(part, &part.saved_state(), &is_wanted, &mut values),
+            }
         }
-        let values = self.evaluated(frame, true, is_wanted).into_iter();
+        if is_wanted(DURATION)
+            && let Some(duration) = self.duration(frame)
+        {
+            values.push(duration_value(duration));
+        }
         values
-            .map(|(view, datum)| SharedValue::new(view, datum))
-            .collect()
     }
 
     /// The kinds of data of a frame's values. They are the same for all frames with one [`place_key`](Self::place_key).

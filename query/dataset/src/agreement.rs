@@ -298,11 +298,12 @@ fn compare(output: &Path, is_go: bool) -> usize {
     let file = TraceFile::open(output).expect("a trace file");
     let program = Program::of(&file, &[]).expect("the program");
     let viewer = Viewer::new(&file, &program);
+    let general = Viewer::new(&file, &program).without_plain_values();
     let mut count = 0;
     let mut wrong = Vec::new();
     for frame in file.frames() {
         let shapes = viewer.value_shapes(frame);
-        let shown = viewer.view(frame).values;
+        let shown = general.view(frame).values;
         let values = viewer.typed_values(frame);
         assert_eq!(
             shown,

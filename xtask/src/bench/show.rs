@@ -14,7 +14,7 @@ use super::goals::verdict;
 const HITS: u64 = 1_000_000;
 
 /// The longest that `show` may take.
-const GOAL: f64 = 3.0;
+const GOAL: f64 = 2.0;
 
 const SOURCE: &str = "\
 struct item { int id; } item;

@@ -129,12 +129,8 @@ impl<'a> PreparedItem<'a> {
 
     /// One of the values, by its place among the names; none of a register that was not saved.
     #[must_use]
-    pub fn value(&self, at: usize, state: &dyn State) -> Option<NamedValue> {
-        let part = self.parts.get(at)?;
-        Some(NamedValue {
-            name: part.name.clone(),
-            value: part.value(state)?,
-        })
+    pub fn value(&self, at: usize, state: &dyn State) -> Option<Result<Value, ExpressionError>> {
+        self.parts.get(at)?.value(state)
     }
 
     /// The values at a state where the thread was at the item's place, as [`expand`] gives them.
