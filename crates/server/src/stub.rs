@@ -168,7 +168,7 @@ impl<T: StubTarget> Stub<T> {
         if let Some(traced) = self.target.traced() {
             self.trace.client_gone(traced);
         }
-        self.trace.selected = None;
+        self.trace.select_program();
     }
 
     fn has_ended(&self) -> bool {
@@ -286,9 +286,9 @@ impl<T: StubTarget> Debuggee for Stub<T> {
     }
 
     fn writable(&mut self) -> Result<&mut dyn Writable, &'static str> {
-        match self.trace.selected {
-            Some(_) => Err(FRAME_IS_FIXED),
-            None => Ok(self),
+        match self.trace.has_selected_frame() {
+            true => Err(FRAME_IS_FIXED),
+            false => Ok(self),
         }
     }
 

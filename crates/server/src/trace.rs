@@ -11,6 +11,7 @@ pub(crate) use frame::{registers_at, search};
 pub(crate) use requests::{NO_HITS, with_addresses};
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 
 use tracewire_arch::{Architecture, RegisterLayout, X86Registers};
@@ -101,30 +102,30 @@ pub(crate) fn announce_runs(features: &mut FeatureList, disconnected: bool) {
 pub(crate) struct Trace {
     pub(crate) experiment: Experiment<Buffer>,
     /// The client's definitions, without actions that are still to come.
-    pub(crate) definitions: Vec<TracepointDefinition>,
+    definitions: Vec<TracepointDefinition>,
     /// The tracepoint of a run whose new definition is incomplete: the experiment has its old definition, or none.
     incomplete: Option<(TracepointNumber, Address)>,
-    pub(crate) machine: TraceMachine,
+    machine: TraceMachine,
     /// Whether the target has markers for static tracepoints.
-    pub(crate) markers: bool,
+    markers: bool,
     /// Where messages for the server's user go.
-    pub(crate) notices: fn(&str),
+    notices: fn(&str),
     /// The buffer of the next run.
-    pub(crate) size: u64,
-    pub(crate) circular: bool,
-    pub(crate) disconnected: bool,
+    size: u64,
+    circular: bool,
+    disconnected: bool,
     /// The client's note for the stop of the run, sent before it.
     stop_note: Option<String>,
     /// The numbers of the variables that a client has defined.
     client_variables: BTreeSet<VariableNumber>,
-    pub(crate) read_only: Vec<std::ops::Range<u64>>,
+    read_only: Vec<Range<u64>>,
     /// The frame that is selected.
-    pub(crate) selected: Option<FrameNumber>,
+    selected: Option<FrameNumber>,
     /// The file that describes the frames, until more frames come: made when a frame is looked for.
     meaning: Option<(u64, TraceFile)>,
     places: FramePlaces,
-    pub(crate) pieces: std::vec::IntoIter<DefinitionRecord>,
-    pub(crate) variables: std::vec::IntoIter<VariableDefinition>,
+    pieces: std::vec::IntoIter<DefinitionRecord>,
+    variables: std::vec::IntoIter<VariableDefinition>,
     save: Option<SaveFolder>,
 }
 
@@ -165,6 +166,33 @@ impl Trace {
             variables: Vec::new().into_iter(),
             save,
         }
+    }
+
+    /// The target has markers for static tracepoints.
+    pub(crate) const fn with_markers(mut self) -> Self {
+        self.markers = true;
+        self
+    }
+
+    /// Messages for the server's user go there.
+    pub(crate) const fn with_notices(mut self, notices: fn(&str)) -> Self {
+        self.notices = notices;
+        self
+    }
+
+    /// The layout of the frames' register blocks.
+    pub(crate) const fn layout(&self) -> &RegisterLayout {
+        &self.machine.layout
+    }
+
+    /// The memory that the client says does not change while the program runs.
+    pub(crate) fn read_only(&self) -> &[Range<u64>] {
+        &self.read_only
+    }
+
+    /// More memory that does not change, until the client says what does not.
+    pub(crate) fn add_read_only(&mut self, ranges: Vec<Range<u64>>) {
+        self.read_only.extend(ranges);
     }
 
     /// The directory in which files may be written.

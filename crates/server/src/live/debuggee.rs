@@ -42,9 +42,9 @@ impl Debuggee for LiveProgram {
     }
 
     fn writable(&mut self) -> Result<&mut dyn Writable, &'static str> {
-        match self.tracing.trace.selected {
-            Some(_) => Err(FRAME_IS_FIXED),
-            None => Ok(self),
+        match self.tracing.trace.has_selected_frame() {
+            true => Err(FRAME_IS_FIXED),
+            false => Ok(self),
         }
     }
 
@@ -70,7 +70,7 @@ impl Debuggee for LiveProgram {
     }
 
     fn select_to_resume(&mut self, thread: &ThreadSelector) -> bool {
-        self.inferiors.resumed = *thread;
+        self.inferiors.select_to_resume(*thread);
         true
     }
 

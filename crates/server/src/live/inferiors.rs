@@ -17,7 +17,7 @@ pub(super) struct Inferiors {
     /// The process and thread whose registers and memory are used (`Hg`).
     selected: Option<(u32, ThreadId)>,
     /// The threads that run when no `vCont` selects them (`Hc`).
-    pub(super) resumed: ThreadSelector,
+    resumed: ThreadSelector,
     /// The process that the tracepoints are in.
     traced: Option<u32>,
     /// The process that the client has started or attached to last.
@@ -27,12 +27,12 @@ pub(super) struct Inferiors {
 
 /// The client's settings for every process.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+struct Wishes {
     /// Signals that are not reported to it.
-    pub(super) passed: Option<Vec<i32>>,
+    passed: Option<Vec<i32>>,
     /// Signals that the program may get.
-    pub(super) wanted: Option<Vec<i32>>,
-    pub(super) reports: Reports,
+    wanted: Option<Vec<i32>>,
+    reports: Reports,
 }
 
 impl Wishes {
@@ -211,8 +211,41 @@ impl Inferiors {
         found.is_some()
     }
 
+    /// The threads that run when no `vCont` selects them.
+    pub(super) const fn resumed(&self) -> ThreadSelector {
+        self.resumed
+    }
+
+    /// `Hc`.
+    pub(super) const fn select_to_resume(&mut self, threads: ThreadSelector) {
+        self.resumed = threads;
+    }
+
+    /// Signals that are not reported to the client.
+    pub(super) fn pass_signals(&mut self, signals: Vec<i32>) {
+        self.set(|wishes| wishes.passed = Some(signals));
+    }
+
+    /// Signals that programs may get.
+    pub(super) fn program_signals(&mut self, signals: Vec<i32>) {
+        self.set(|wishes| wishes.wanted = Some(signals));
+    }
+
+    /// Whether threads that start and end are reported.
+    pub(super) fn report_threads(&mut self, on: bool) {
+        self.set(|wishes| wishes.reports.threads = on);
+    }
+
+    /// Whether new processes are reported, by `fork` and by `vfork`.
+    pub(super) fn report_forks(&mut self, forks: bool, vforks: bool) {
+        self.set(|wishes| {
+            wishes.reports.forks = forks;
+            wishes.reports.vforks = vforks;
+        });
+    }
+
     /// Changes the client's settings for every process.
-    pub(super) fn set(&mut self, change: impl FnOnce(&mut Wishes)) {
+    fn set(&mut self, change: impl FnOnce(&mut Wishes)) {
         change(&mut self.wishes);
         for process in self.tracees.iter_mut() {
             self.wishes.apply(process);

@@ -74,7 +74,7 @@ pub fn serve(
     if listener.is_stdio() {
         program.breakpoints.print_to(Words::Errors);
     }
-    program.diagnostics.packets = log.shown();
+    program.diagnostics.show_packets_of(log);
     program.shutdown.waits_at(listener)?;
     let mut unattended = false;
     let admission = token.map(|token| Admission {

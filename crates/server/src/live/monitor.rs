@@ -12,6 +12,7 @@ use tracewire_packets::{Failure, HexBytes, Reply};
 use tracewire_target_linux::Mechanism;
 
 use super::program::LiveProgram;
+use crate::log::SessionLog;
 use crate::session::Answer;
 
 const HELP: &str = "The following monitor commands are supported:
@@ -39,7 +40,7 @@ pub(super) struct Diagnostics {
     hardware: bool,
     stamps: bool,
     /// Whether the session shows its packets.
-    pub(super) packets: Arc<AtomicBool>,
+    packets: Arc<AtomicBool>,
     start: Instant,
 }
 
@@ -53,6 +54,11 @@ impl Diagnostics {
             packets: Arc::default(),
             start: Instant::now(),
         }
+    }
+
+    /// `set remote-debug` is about the packets of this session.
+    pub(super) fn show_packets_of(&mut self, log: &SessionLog) {
+        self.packets = log.shown();
     }
 
     /// Sends a message to the server's user.

@@ -149,7 +149,7 @@ impl LiveProgram {
         self.inferiors.begin_session();
         self.dialect.forget_client();
         self.files = Files::new(self.tracing.trace.folder());
-        self.tracing.trace.selected = None;
+        self.tracing.trace.select_program();
     }
 
     /// The client has gone. Returns whether something runs on. Nothing is stopped for it.
@@ -232,15 +232,14 @@ impl LiveProgram {
             SettingRequest::PassSignals {
                 signals: Numbers { list, .. },
             } => {
-                self.inferiors
-                    .set(|wishes| wishes.passed = Some(signals::named(list).collect()));
+                self.inferiors.pass_signals(signals::named(list).collect());
                 Reply::Ok
             }
             SettingRequest::ProgramSignals {
                 signals: Numbers { list, .. },
             } => {
-                self.inferiors
-                    .set(|wishes| wishes.wanted = Some(signals::named(list).collect()));
+                let signals = signals::named(list).collect();
+                self.inferiors.program_signals(signals);
                 Reply::Ok
             }
             SettingRequest::CatchSyscalls { what } => {
@@ -267,7 +266,7 @@ impl LiveProgram {
                 Reply::Ok
             }
             SettingRequest::ThreadEvents { on } => {
-                self.inferiors.set(|wishes| wishes.reports.threads = *on);
+                self.inferiors.report_threads(*on);
                 Reply::Ok
             }
             _ => Reply::Unsupported,
@@ -278,10 +277,9 @@ impl LiveProgram {
 impl Responder for LiveProgram {
     fn features(&mut self, client: &FeatureList) -> FeatureList {
         self.dialect.learn(client);
-        self.inferiors.set(|wishes| {
-            wishes.reports.forks = client.supports("fork-events");
-            wishes.reports.vforks = client.supports("vfork-events");
-        });
+        let forks = client.supports("fork-events");
+        let vforks = client.supports("vfork-events");
+        self.inferiors.report_forks(forks, vforks);
         announced()
     }
 

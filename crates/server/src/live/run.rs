@@ -26,7 +26,7 @@ pub(super) enum News {
 
 impl LiveProgram {
     pub(super) fn resume_request(&mut self, request: &ResumeRequest) -> Answer {
-        let resumed = self.inferiors.resumed;
+        let resumed = self.inferiors.resumed();
         let one = |kind| {
             move |process, thread: ThreadId| {
                 // `Hc` selects them; the others run.
@@ -78,8 +78,8 @@ impl LiveProgram {
 
     /// Moves the thread that `Hc` names, or the selected one, to an address.
     fn move_to(&mut self, Address(address): Address) -> Option<()> {
-        let (process, thread) = match self.inferiors.resumed.thread {
-            Which::One(_) => self.inferiors.find(&self.inferiors.resumed)?,
+        let (process, thread) = match self.inferiors.resumed().thread {
+            Which::One(_) => self.inferiors.find(&self.inferiors.resumed())?,
             Which::Any | Which::All => (self.inferiors.current()?, self.inferiors.thread()?),
         };
         let process = self.inferiors.of_mut(process)?;

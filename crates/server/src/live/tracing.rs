@@ -19,11 +19,9 @@ pub(super) struct Tracing {
 
 impl Tracing {
     pub(super) fn new(machine: TraceMachine, save: Option<SaveFolder>, notices: fn(&str)) -> Self {
-        let mut trace = Trace::new(machine, save);
-        trace.markers = true;
-        trace.notices = notices;
+        let trace = Trace::new(machine, save);
         Self {
-            trace,
+            trace: trace.with_markers().with_notices(notices),
             markers: Markers::default(),
             relocations: Relocations::default(),
         }
@@ -128,12 +126,12 @@ impl LiveProgram {
         let loaded: Vec<_> = self
             .tracing
             .trace
-            .read_only
+            .read_only()
             .iter()
             .filter_map(|range| Some(range.start.checked_add(bias)?..range.end.checked_add(bias)?))
             .filter(|range| range.start >= program.start.0 && range.end <= program.end.0)
             .collect();
-        self.tracing.trace.read_only.extend(loaded);
+        self.tracing.trace.add_read_only(loaded);
     }
 
     fn answer_trace(&mut self, request: &TraceRequest) -> Reply {

@@ -24,7 +24,7 @@ impl Debuggee for FrameView<'_> {
     }
 
     fn register_place(&self, number: RegisterNumber) -> Option<Range<usize>> {
-        let layout = &self.trace.machine.layout;
+        let layout = self.trace.layout();
         if let Some(register) = layout.by_number(number) {
             let start = register.offset as usize;
             return Some(start..start + register.size() as usize);

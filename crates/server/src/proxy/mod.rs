@@ -201,7 +201,7 @@ impl Proxy {
                 true => trace.stop_for_good(Some(&mut self.target)),
                 false => trace.client_gone(&mut self.target),
             }
-            trace.selected = None;
+            trace.select_program();
         }
         self.end_inside();
         if was_running {

@@ -264,7 +264,7 @@ impl<'p> Session<'p> {
             self.pass(payload, None);
             return None;
         };
-        let frame = (self.proxy.trace.as_ref()).is_some_and(|trace| trace.selected.is_some());
+        let frame = (self.proxy.trace.as_ref()).is_some_and(|trace| trace.has_selected_frame());
         match &request {
             Request::Feature(FeatureRequest::Supported { features }) => {
                 let features = features.clone().unwrap_or_default();

@@ -58,8 +58,7 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
             xml: machine.target_xml().to_owned(),
             byte_order: machine.byte_order(),
         };
-        let mut trace = Trace::new(machine, save);
-        trace.notices = notices;
+        let mut trace = Trace::new(machine, save).with_notices(notices);
         trace
             .experiment
             .set_address_form(address_form(recording.machine()));

@@ -28,6 +28,16 @@ impl Trace {
         })
     }
 
+    /// Whether a frame answers for the program.
+    pub(crate) const fn has_selected_frame(&self) -> bool {
+        self.selected.is_some()
+    }
+
+    /// The program answers, and no frame.
+    pub(crate) const fn select_program(&mut self) {
+        self.selected = None;
+    }
+
     /// Something of the selected frame; none when there is no frame selected.
     pub(crate) fn selected_frame<T>(&mut self, what: impl FnOnce(&Frame<'_>) -> T) -> Option<T> {
         let number = self.selected?;
