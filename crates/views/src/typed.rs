@@ -138,6 +138,10 @@ impl<'a> Viewer<'a> {
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<SharedValue> {
         let mut values = Vec::new();
+        if self.span(frame).is_none() {
+            self.add_values(frame, saved, &is_wanted, &mut values);
+            return values;
+        }
         for part in self.frames_of(frame) {
             match part.number() == frame.number() {
                 true => self.add_values(part, saved, &is_wanted, &mut values),

@@ -1,6 +1,6 @@
 //! Where the tracepoints are.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tracewire_model::{Action, Address, Tracepoint, TracepointNumber};
 
@@ -20,8 +20,8 @@ pub struct Locations {
 
 impl Locations {
     /// The locations of every tracepoint.
-    pub(super) fn of(tracepoints: &[Tracepoint]) -> HashMap<TracepointNumber, Self> {
-        let mut all: HashMap<TracepointNumber, Self> = HashMap::new();
+    pub(super) fn of(tracepoints: &[Tracepoint]) -> BTreeMap<TracepointNumber, Self> {
+        let mut all: BTreeMap<TracepointNumber, Self> = BTreeMap::new();
         for (place, tracepoint) in tracepoints.iter().enumerate() {
             let definition = &tracepoint.definition;
             let hits = Action::any_of_registers(&definition.actions);

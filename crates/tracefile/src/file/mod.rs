@@ -3,7 +3,7 @@
 mod locations;
 mod open;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -37,7 +37,7 @@ pub struct TraceFile {
     index: FrameIndex,
     frames_start: u64,
     ending: Ending,
-    locations: HashMap<TracepointNumber, Locations>,
+    locations: BTreeMap<TracepointNumber, Locations>,
     clock: StandardVariables,
     latest: Arc<AtomicU64>,
     spans: OnceLock<Spans>,
