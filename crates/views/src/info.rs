@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tracewire_model::{
-    Address, Pause, StatusFields, Tracepoint, TracepointKind, VariableDefinition, hex,
+    Address, Pause, SpanRole, StatusFields, Tracepoint, TracepointKind, VariableDefinition, hex,
 };
 use tracewire_script::as_written;
 use tracewire_tracefile::{Ending, TraceFile};
@@ -129,6 +129,12 @@ pub struct TracepointInfo {
     pub step_actions: Vec<String>,
     /// The user's own words.
     pub source: SourceInfo,
+    /// What happens at this address, of a span: in JSON its [name](SpanRole::name).
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "serialize_role"
+    )]
+    pub span_role: Option<SpanRole>,
     /// How often it was hit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hits: Option<u64>,
@@ -147,6 +153,13 @@ pub struct TracepointInfo {
     /// Why it was not a faster one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mechanism_reason: Option<String>,
+}
+
+fn serialize_role<S: Serializer>(
+    role: &Option<SpanRole>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    role.map(SpanRole::name).serialize(serializer)
 }
 
 /// The user's own words.
@@ -352,6 +365,7 @@ impl From<&Tracepoint> for TracepointInfo {
                 cond: definition.source.condition().map(str::to_owned),
                 cmds: as_written(&definition.source.commands),
             },
+            span_role: definition.source.span_point().map(|point| point.role),
             hits: tracepoint.usage.map(|usage| usage.hits),
             skipped: told(tracepoint.skipped),
             pauses: tracepoint.pauses.iter().copied().map(Into::into).collect(),

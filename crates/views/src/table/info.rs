@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use super::{FAINT, STRONG, WARNING, cell, lines_of, styled, table};
+use tracewire_model::SpanRole;
+
 use crate::info::{Info, StatusInfo, TracepointInfo};
 use crate::words::{bytes, count, date, duration, printable};
 
@@ -231,7 +233,22 @@ fn opens_block(command: &str) -> bool {
     matches!(word, "ws" | "stepping") || (word.len() >= 5 && "while-stepping".starts_with(word))
 }
 
+/// What happens at a place of a span. What may leave any function has a place that nobody has named.
+fn role_words(tracepoint: &TracepointInfo, role: SpanRole) -> String {
+    let name = role.name().replace('-', " ");
+    if role.may_leave_any() {
+        return format!("{name}, which may end spans");
+    }
+    let at = tracepoint.source.at.as_deref().map(cell);
+    let condition = tracepoint.source.cond.as_deref().map(cell);
+    let condition = condition.map_or_else(String::new, |condition| format!(" if {condition}"));
+    format!("{}{condition} ({name})", at.unwrap_or_default())
+}
+
 fn what_line(tracepoint: &TracepointInfo) -> String {
+    if let Some(role) = tracepoint.span_role {
+        return role_words(tracepoint, role);
+    }
     let mut words = vec![match (&tracepoint.source.at, tracepoint.kind) {
         (Some(at), "trap") => cell(at),
         (Some(at), kind) => format!("{} ({kind})", cell(at)),
