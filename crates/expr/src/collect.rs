@@ -556,6 +556,17 @@ const fn kept_registers(architecture: Architecture) -> &'static [u16] {
     }
 }
 
+/// Whether a type is C's for text: a pointer to `char`, which bytes that are no text seldom have.
+pub(crate) fn is_text(symbols: &tracewire_debuginfo::Symbols, type_id: TypeId) -> bool {
+    match scalar(symbols, type_id) {
+        Scalar::Pointer { target, .. } => {
+            is_character(symbols, target)
+                && matches!(&*strip(symbols, target).1, Type::Base { name, .. } if name == "char")
+        }
+        _ => false,
+    }
+}
+
 /// Whether a type is a character type of strings.
 pub(crate) fn is_character(symbols: &tracewire_debuginfo::Symbols, type_id: TypeId) -> bool {
     match &*strip(symbols, type_id).1 {

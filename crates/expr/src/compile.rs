@@ -8,7 +8,7 @@ use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Action, RegisterMask, VariableNumber};
 
 use crate::code::finish;
-use crate::collect::{Collected, Collection};
+use crate::collect::{Collected, Collection, is_text};
 use crate::emit::{Emitter, Traced, Tracing};
 use crate::follow::CollectLimits;
 use crate::inlined::{inlined_variables, is_inlined};
@@ -346,9 +346,18 @@ impl<'a> ActionList<'a> {
         let collect = |collection: &mut Collection<'_>| collection.node(&node);
         let collected =
             Collection::within_limits(self.lower(item), &self.walks, string, limits, collect)?;
-        let warning = (collected.of_caller).then(|| self.of_caller(self.scope, item));
+        let mut warnings = Vec::new();
+        if collected.of_caller {
+            warnings.push(self.of_caller(self.scope, item));
+        }
+        if string.is_none() && is_text(self.symbols, node.type_id) {
+            warnings.push(Warning {
+                name: item.to_owned(),
+                message: format!("the address is collected; `/s {item}` collects the text, too"),
+            });
+        }
         self.merge(collected);
-        Ok(warning.into_iter().collect())
+        Ok(warnings)
     }
 
     fn stack(

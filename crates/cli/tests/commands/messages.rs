@@ -275,3 +275,28 @@ fn assert_plain(ran: &Ran) {
         }
     }
 }
+
+/// The address of a C string is no text: the message has the way to it.
+#[test]
+fn text_that_is_not_collected_is_told() {
+    let built = Built::new(
+        "struct job { const char *name; unsigned char *data; };\n\
+         __attribute__ ((noipa)) int work (struct job *job, char *note) { return job->name[0] + *note; }\n\
+         int main (void) { char note[] = \"n\"; struct job job = { \"alpha\", 0 }; return work (&job, note) < 0; }\n",
+        &["-O1"],
+    );
+    let hint = |item: &str| {
+        format!("{item}: the address is collected; `/s {item}` collects the text, too")
+    };
+    let done = built.record(
+        "trace work\nactions\ncollect job->name, note, job->data\nend\n",
+        &[],
+    );
+    let done = done.code(0).says(&[&hint("job->name"), &hint("note")]);
+    assert!(!done.stderr.contains("data:"), "{}", done.stderr);
+    let done = built.record(
+        "trace work\nactions\ncollect/s job->name, note\ncollect $args, (long) note\nend\n",
+        &[],
+    );
+    assert!(!done.code(0).stderr.contains("collects the text"));
+}
