@@ -523,6 +523,9 @@ impl Summary<'_> {
         if report.created() > report.frames() {
             frames.push_str(&format!(" of {}", report.created()));
         }
+        if self.has_counts_alone() {
+            frames = "counts".to_owned();
+        }
         let place = match self.output {
             Some(output) => format!(" in {}", output.display()),
             None => ", kept in no file".to_owned(),
@@ -537,6 +540,11 @@ impl Summary<'_> {
             format!("tracepoint {} was never set: {reason}", pending.number)
         });
         tell(lines, self.verbose, "tracepoints were never set", warn);
+    }
+
+    /// Whether hits were counted, and none made a frame.
+    fn has_counts_alone(&self) -> bool {
+        self.report.created() == 0 && !self.report.aggregates.is_empty()
     }
 
     /// Hits by tracepoint, locations added up; of many tracepoints a summary.
@@ -561,6 +569,10 @@ impl Summary<'_> {
             return;
         };
         say(format_args!("look at it with:    tracewire show {file}"));
+        // GDB shows no counts.
+        if self.has_counts_alone() {
+            return;
+        }
         match self.file().filter(|file| is_lean_name(file)) {
             Some(lean) => say(format_args!(
                 "for GDB, first:     tracewire convert {file} {}",

@@ -300,3 +300,22 @@ fn text_that_is_not_collected_is_told() {
     );
     assert!(!done.code(0).stderr.contains("collects the text"));
 }
+
+/// GDB shows no counts, and is not named for them.
+#[test]
+fn a_run_of_counts_is_told_as_one() {
+    let built = functions(1);
+    let ran = built.run(&[
+        "record",
+        "-t",
+        "f0 : count() by x",
+        "-o",
+        "out.tf",
+        "--",
+        "./program",
+    ]);
+    let done = ran
+        .code(0)
+        .says(&["counts in out.tf; hits: tracepoint 1 1"]);
+    assert!(!done.stderr.contains("gdb"), "{}", done.stderr);
+}
