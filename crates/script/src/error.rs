@@ -189,7 +189,7 @@ pub enum Problem {
     #[error("{0}")]
     Expression(String),
     /// An expression whose value may not be kept.
-    #[error("{0}")]
+    #[error("{0} (--no-default-redactions records what only the default patterns fit)")]
     Redacted(String),
     /// An expression that cannot be compiled at one of the locations that a tracepoint has.
     #[error("at {location}: {reason}")]

@@ -405,3 +405,26 @@ fn patterns_are_chosen() {
     assert!(said.contains("$1 = 100"), "{said}");
     assert!(!has_secret(said.as_bytes()));
 }
+
+/// A register may hold a secret at one copy of a function: the others are counted.
+#[test]
+fn a_count_leaves_out_the_places_of_secrets() {
+    let built = Built::new(
+        "static inline __attribute__ ((always_inline)) int own_step (int n) { asm volatile (\"nop; nop; nop; nop; nop\"); return n; }\n\
+         __attribute__ ((noipa)) int plain (int n) { return own_step (n) + 1; }\n\
+         __attribute__ ((noipa)) int login (int n, const char *password) { return own_step (n) + password[0]; }\n\
+         int main (void) { return plain (1) + plain (1) + login (2, \"x\") < 0; }\n",
+        &["-O1"],
+    );
+    let spec = "own_step : count() by $rdi";
+    let ran = built.run(&["record", "-t", spec, "-o", "out.tf", "--", "./program"]);
+    ran.code(0).says(&[
+        "tracepoint 1 is not set in own_step (",
+        ": value is redacted",
+        "hits: tracepoint 1 2\n",
+    ]);
+    let spec = "login : count() by $rdi";
+    let ran = built.run(&["record", "-t", spec, "-o", "out.tf", "--", "./program"]);
+    ran.code(2)
+        .says(&["value is redacted (--no-default-redactions records"]);
+}
