@@ -29,7 +29,7 @@ use crate::state::FrameState;
 use crate::typed::SharedValue;
 use crate::unwinders::Unwinders;
 
-/// One frame. A field that the frame does not have is left out.
+/// One frame. A field that the frame does not have is none, or empty. [`Viewer::write_json`] has the same as text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FrameView {
     /// The process, in a run of several ([`Viewer::with_process`]).
