@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, ThreadId};
 use tracewire_tracefile::{Frame, Search};
-use tracewire_views::{Criteria, LineCriterion, Program, Viewer, words};
+use tracewire_views::{Criteria, JsonWriter, LineCriterion, Program, Viewer, words};
 
 use crate::answer::Answer;
 use crate::arguments::{CodePlace, FindArguments, tell_hexadecimal};
@@ -64,13 +64,14 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     let at_once = std::io::stdout().is_terminal();
     let progress = Progress::over_frames(&arguments.file, &file);
     let mut answer = Answer::No;
+    let mut writer = JsonWriter::new(&viewer);
     let mut matches = criteria.find(&viewer, FrameNumber(arguments.from));
     for frame in matches.by_ref().take(limit) {
         let frame = frame?;
         answer = Answer::Yes;
         let _aside = at_once.then(|| progress.aside());
         if arguments.json {
-            write_json(&mut output, &viewer, frame)?;
+            write_json(&mut output, &mut writer, frame)?;
         } else {
             writeln!(output, "{}", frame.number())?;
         }

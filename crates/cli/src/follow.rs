@@ -11,7 +11,7 @@ use tracewire_model::{FrameNumber, ThreadId};
 use tracewire_recorder::Aggregates;
 use tracewire_tracefile::{Frame, GrowingFile, Module, Part, RunFolder, TraceFile};
 use tracewire_views::{
-    AggregateView, FrameRow, Program, ProgramError, ProgramFiles, Viewer, table,
+    AggregateView, FrameRow, JsonWriter, Program, ProgramError, ProgramFiles, Viewer, table,
 };
 
 use crate::frame_output;
@@ -240,10 +240,10 @@ struct JsonLine {
 }
 
 impl JsonLine {
-    fn of<'a>(viewer: &Viewer<'a>, frame: Frame<'a>) -> Self {
+    fn of<'a>(writer: &mut JsonWriter<'_, 'a>, frame: Frame<'a>) -> Self {
         Self {
             time: (frame.timestamp(), frame.nanoseconds()),
-            text: frame_output::json_line(viewer, frame),
+            text: frame_output::json_line(writer, frame),
         }
     }
 }
@@ -266,7 +266,14 @@ impl Shown {
                 let rows = frames.map(|frame| viewer.row(frame)).collect();
                 Self::Rows(frame_output::origin(file), rows)
             }
-            Form::Json => Self::Json(frames.map(|frame| JsonLine::of(viewer, frame)).collect()),
+            Form::Json => {
+                let mut writer = JsonWriter::new(viewer);
+                Self::Json(
+                    frames
+                        .map(|frame| JsonLine::of(&mut writer, frame))
+                        .collect(),
+                )
+            }
         }
     }
 

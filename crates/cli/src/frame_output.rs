@@ -4,7 +4,9 @@ use std::io::Write;
 
 use tracewire_model::{FrameNumber, Tracepoint};
 use tracewire_tracefile::{Frame, TraceFile};
-use tracewire_views::{AggregateView, Program, Viewer, paused_tracepoints, skipped_hits, table};
+use tracewire_views::{
+    AggregateView, JsonWriter, Program, Viewer, paused_tracepoints, skipped_hits, table,
+};
 
 use crate::in_order;
 
@@ -38,16 +40,16 @@ pub fn write_table<'a>(
 /// Writes a frame as a JSON object, in a line.
 pub fn write_json<'a>(
     output: &mut impl Write,
-    viewer: &Viewer<'a>,
+    writer: &mut JsonWriter<'_, 'a>,
     frame: Frame<'a>,
 ) -> std::io::Result<()> {
-    output.write_all(&json_line(viewer, frame))
+    output.write_all(&json_line(writer, frame))
 }
 
 /// A frame as a JSON object, with the end of the line.
-pub fn json_line<'a>(viewer: &Viewer<'a>, frame: Frame<'a>) -> Vec<u8> {
+pub fn json_line<'a>(writer: &mut JsonWriter<'_, 'a>, frame: Frame<'a>) -> Vec<u8> {
     let mut line = Vec::with_capacity(USUAL_LINE);
-    viewer.write_json(frame, &mut line);
+    writer.write(frame, &mut line);
     line.push(b'\n');
     line
 }

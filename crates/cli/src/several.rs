@@ -9,7 +9,7 @@ use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_model::ThreadId;
 use tracewire_tracefile::{Part, RunFolder, TraceFile};
-use tracewire_views::{AggregateView, FrameRow, Info, Program, Viewer, by_time, table};
+use tracewire_views::{AggregateView, FrameRow, Info, JsonWriter, Program, Viewer, by_time, table};
 
 use crate::answer::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
@@ -122,6 +122,7 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     }
     let mut table = table::FrameTable::new(origin);
     let mut rows: Vec<FrameRow> = Vec::new();
+    let mut writers: Vec<_> = viewers.iter().map(JsonWriter::new).collect();
     let mut shown = 0_u64;
     let wanted = arguments.tracepoint;
     for (viewer, frame) in by_time(&viewers) {
@@ -130,7 +131,10 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         }
         shown += 1;
         if arguments.json {
-            frame_output::write_json(&mut output, viewer, frame)?;
+            let mut all = writers.iter_mut();
+            if let Some(writer) = all.find(|one| std::ptr::eq(one.viewer(), viewer)) {
+                frame_output::write_json(&mut output, writer, frame)?;
+            }
             continue;
         }
         rows.push(viewer.row(frame));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracewire_debuginfo::TypeRules;
 use tracewire_model::FrameNumber;
 use tracewire_tracefile::{Frame, GrowingFile, RunFolder, TraceFile};
-use tracewire_views::{AggregateView, Program, Viewer, folded, gdb_commands, table};
+use tracewire_views::{AggregateView, JsonWriter, Program, Viewer, folded, gdb_commands, table};
 
 use crate::answer::Answer;
 use crate::arguments::ShowArguments;
@@ -113,13 +113,14 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     if arguments.json {
         let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
             let mut text = Vec::with_capacity(numbers.len() << 11);
+            let mut writer = JsonWriter::new(viewer);
             for frame in numbers
                 .iter()
                 .filter_map(|number| viewer.file().frame(*number))
                 // A frame that is requested by its number is shown, with any role in a span.
                 .filter(|frame| range.single || viewer.is_listed(*frame))
             {
-                viewer.write_json(frame, &mut text);
+                writer.write(frame, &mut text);
                 text.push(b'\n');
             }
             Ok(text)

@@ -19,7 +19,6 @@ use tracewire_tracefile::{Block, Frame, Span, TraceFile};
 use crate::collected::Tracepoints;
 use crate::frame_place::FramePlaces;
 use crate::hexadecimal::Hexadecimal;
-use crate::json::RegisterTexts;
 use crate::place_cache::{CachedPlace, PlaceCache};
 use crate::program::Program;
 use crate::register::telling_text;
@@ -29,7 +28,7 @@ use crate::state::FrameState;
 use crate::typed::SharedValue;
 use crate::unwinders::Unwinders;
 
-/// One frame. A field that the frame does not have is none, or empty. [`Viewer::write_json`] has the same as text.
+/// One frame. A field that the frame does not have is none, or empty. [`JsonWriter`](crate::JsonWriter) writes the same as text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FrameView {
     /// The process, in a run of several ([`Viewer::with_process`]).
@@ -155,7 +154,6 @@ pub struct Viewer<'a> {
     variable_names: BTreeMap<VariableNumber, Arc<str>>,
     /// The registers' names, in the order of the layout.
     register_names: Vec<Arc<str>>,
-    pub(crate) register_texts: RegisterTexts,
     pub(crate) places: PlaceCache<'a>,
     pub(crate) frame_places: FramePlaces<'a>,
     pub(crate) unwinders: Unwinders<'a>,
@@ -181,7 +179,6 @@ impl<'a> Viewer<'a> {
             first: FrameNumber(0),
             is_part: false,
             has_plain_values: true,
-            register_texts: RegisterTexts::default(),
             register_names,
             options: PrintOptions::default(),
             tracepoints: Tracepoints::of(file),

@@ -4,7 +4,7 @@
 //!
 //! Three things are shown: the file itself ([`Info`]), a frame with every value that its tracepoint collected ([`FrameView`], made by a
 //! [`Viewer`]), and the frames that match a search ([`Criteria`]). Programs get plain structures of names, numbers and strings. Scripts get
-//! the same as JSON, one object a line, with addresses and bytes as hexadecimal strings ([`Viewer::write_json`]). People get it through
+//! the same as JSON, one object a line, with addresses and bytes as hexadecimal strings ([`JsonWriter`]). People get it through
 //! [`table`], aligned, and coloured on a terminal.
 //!
 //! # Example
@@ -84,6 +84,7 @@ pub use hexadecimal::Hexadecimal;
 pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
 };
+pub use json::JsonWriter;
 pub use markers::{ElfInfo, MarkerInfo};
 pub use paused::{PausedTracepoint, paused_tracepoints};
 pub use program::{Program, ProgramError, ProgramFiles, ReadFiles};

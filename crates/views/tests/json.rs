@@ -12,7 +12,7 @@ use tracewire_test_support::sample;
 use tracewire_tracefile::{
     Description, DescriptionParts, FrameEncoder, FrameFormat, HEADER, TraceFile,
 };
-use tracewire_views::{FrameView, Program, Viewer};
+use tracewire_views::{FrameView, JsonWriter, Program, Viewer};
 
 /// The object that `docs/formats/json.md` describes.
 fn model(view: &FrameView) -> Value {
@@ -85,9 +85,10 @@ fn model(view: &FrameView) -> Value {
 #[track_caller]
 fn compare(file: &TraceFile, program: &Program) -> usize {
     let viewer = Viewer::new(file, program);
+    let mut writer = JsonWriter::new(&viewer);
     let mut json = Vec::new();
     for frame in file.frames() {
-        viewer.write_json(frame, &mut json);
+        writer.write(frame, &mut json);
         json.push(b'\n');
     }
     let text = String::from_utf8(json).expect("text");

@@ -3,7 +3,9 @@
 use tracewire_model::FrameNumber;
 use tracewire_test_support::sample;
 use tracewire_tracefile::TraceFile;
-use tracewire_views::{Criteria, Info, LineCriterion, Program, Viewer, gdb_commands, table};
+use tracewire_views::{
+    Criteria, Info, JsonWriter, LineCriterion, Program, Viewer, gdb_commands, table,
+};
 
 fn open(name: &str) -> TraceFile {
     TraceFile::open(sample(name)).expect("a trace file")
@@ -48,7 +50,8 @@ fn first_json(name: &str, program: &Program) -> String {
     let file = open(name);
     let frame = file.frame(FrameNumber(0)).expect("a frame");
     let mut json = Vec::new();
-    Viewer::new(&file, program).write_json(frame, &mut json);
+    let viewer = Viewer::new(&file, program);
+    JsonWriter::new(&viewer).write(frame, &mut json);
     String::from_utf8(json).expect("text")
 }
 
@@ -100,7 +103,7 @@ fn frames_with_symbols() {
     );
     let values = file.frames().map(|frame| {
         let mut json = Vec::new();
-        viewer.write_json(frame, &mut json);
+        JsonWriter::new(&viewer).write(frame, &mut json);
         let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
         serde_json::json!([json["frame"], json["values"]])
     });
@@ -252,7 +255,7 @@ fn bytes_of_a_frame_are_shown_as_digits() {
     let frame = file.frame(FrameNumber(0)).expect("a frame");
     let view = viewer.view(frame);
     let mut json = Vec::new();
-    viewer.write_json(frame, &mut json);
+    JsonWriter::new(&viewer).write(frame, &mut json);
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     assert_eq!(
         (&json["static_data"], &json["unknown"]),

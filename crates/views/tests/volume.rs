@@ -1,9 +1,11 @@
 //! Many frames: once their place is known, a frame costs little.
 
+use std::cell::RefCell;
+
 use allocation_counter::measure;
 use tracewire_test_support::sample;
 use tracewire_tracefile::TraceFile;
-use tracewire_views::{Program, Viewer, table};
+use tracewire_views::{JsonWriter, Program, Viewer, table};
 
 /// The most allocations that a frame of the sample may take, as a row of a table and as JSON. Each has all registers.
 const MOST: [u64; 2] = [40, 70];
@@ -18,11 +20,12 @@ fn a_frame_at_a_known_place_allocates_little() {
         let rows: Vec<_> = frames.iter().map(|frame| viewer.row(*frame)).collect();
         drop(table::frames(&rows, None));
     };
+    let writer = RefCell::new(JsonWriter::new(&viewer));
     let written = || {
         let mut json = Vec::new();
         for frame in &frames {
             json.clear();
-            viewer.write_json(*frame, &mut json);
+            writer.borrow_mut().write(*frame, &mut json);
         }
     };
     let ways: [&dyn Fn(); 2] = [&shown, &written];

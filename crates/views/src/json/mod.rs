@@ -11,7 +11,7 @@ use tracewire_model::{Address, VariableNumber, hex};
 use tracewire_tracefile::{Block, Frame, SavedState};
 
 use self::members::{Members, push};
-pub(crate) use self::registers::RegisterTexts;
+use self::registers::RegisterTexts;
 use crate::frame::Viewer;
 use crate::frame_place::FramePlace;
 use crate::hexadecimal::Hexadecimal;
@@ -42,94 +42,122 @@ impl PlaceText {
     }
 }
 
-impl<'a> Viewer<'a> {
-    /// Appends a frame as a JSON object, without a line feed: the fields of its [`view`](Self::view) that are not empty.
+/// Writes frames of one file as JSON objects.
+#[derive(Debug)]
+pub struct JsonWriter<'v, 'a> {
+    viewer: &'v Viewer<'a>,
+    registers: RegisterTexts,
+}
+
+impl<'v, 'a> JsonWriter<'v, 'a> {
+    /// Of frames that this shows.
+    #[must_use]
+    pub fn new(viewer: &'v Viewer<'a>) -> Self {
+        Self {
+            viewer,
+            registers: RegisterTexts::default(),
+        }
+    }
+
+    /// What shows the frames.
+    #[must_use]
+    pub const fn viewer(&self) -> &'v Viewer<'a> {
+        self.viewer
+    }
+
+    /// Appends a frame as a JSON object, without a line feed: the fields of its [view](Viewer::view) that are not empty.
     ///
     /// Addresses and registers are hexadecimal numbers in strings, `0x…`; bytes are pairs of digits, in the order of their addresses.
-    pub fn write_json(&self, frame: Frame<'a>, json: &mut Vec<u8>) {
+    pub fn write(&mut self, frame: Frame<'a>, json: &mut Vec<u8>) {
+        let viewer = self.viewer;
         let saved = frame.saved_state();
-        let here = self.frame_place(frame, &saved);
+        let here = viewer.frame_place(frame, &saved);
         let place = here.as_ref().map(|here| here.text(PlaceText::of));
         let is_step = match &here {
             Some(here) => here.is_step(),
             None => frame.is_step(),
         };
-        let span = self.span(frame);
+        let span = viewer.span(frame);
         json.push(b'{');
         let mut object = Members::new(json);
-        object.field_if("process", self.process());
-        object.field("frame", &self.number(&frame));
+        object.field_if("process", viewer.process());
+        object.field("frame", &viewer.number(&frame));
         object.field("tracepoint", &frame.tracepoint().0);
         object.written(place.map_or(&[], |place| &place.pc));
         object.field_if("time_us", saved.timestamp());
         object.field_if("time_ns", saved.nanoseconds());
         object.field_if("thread", saved.thread().map(|thread| thread.0));
         object.field_if("cpu", saved.cpu());
-        object.field("kind", self.kind_of(frame, is_step));
+        object.field("kind", viewer.kind_of(frame, is_step));
         if let Some(span) = span {
             object.field_if("duration_ns", span.duration_ns());
             object.field("ended", span.end.name());
             object.field_if("tail_call", span.is_tail_call.then_some(true));
-            object.field_if("parent", self.parent_frame(span));
+            object.field_if("parent", viewer.parent_frame(span));
         }
         object.field_if("stepping", is_step);
-        if let Some(layout) = self.file().layout() {
-            let is_asked_for = |register: &Register| self.asks_for(frame, register);
+        if let Some(layout) = viewer.file().layout() {
+            let is_asked_for = |register: &Register| viewer.asks_for(frame, register);
             let registers = layout.registers();
-            self.register_texts
+            self.registers
                 .write(frame, &saved, registers, is_asked_for, &mut object);
         }
-        self.write_blocks(frame, &saved, &mut object);
+        write_blocks(viewer, frame, &saved, &mut object);
         object.written(place.map_or(&[], |place| &place.source));
-        let values = self.shared_values(frame, &saved, |_| true);
+        let values = viewer.shared_values(frame, &saved, |_| true);
         if !values.is_empty() {
             write_values(&values, object.named("values"));
         }
-        if let Some(stack) = here.and_then(|here| self.stack_at(frame, &here)) {
+        if let Some(stack) = here.and_then(|here| viewer.stack_at(frame, &here)) {
             object.field("stack", &stack.entries);
             object.field("stack_end", stack.end);
         }
         json.push(b'}');
     }
+}
 
-    /// The blocks of a frame except its registers.
-    fn write_blocks(&self, frame: Frame<'a>, saved: &SavedState<'a>, object: &mut Members<'_>) {
-        if !saved.memory_blocks().is_empty() {
-            let json = object.named("memory");
-            json.push(b'[');
-            let mut pieces = Members::new(json);
-            for (address, bytes) in saved.memory_blocks() {
-                write_memory(*address, bytes, pieces.next());
-            }
-            json.push(b']');
+/// The blocks of a frame except its registers.
+fn write_blocks<'a>(
+    viewer: &Viewer<'a>,
+    frame: Frame<'a>,
+    saved: &SavedState<'a>,
+    object: &mut Members<'_>,
+) {
+    if !saved.memory_blocks().is_empty() {
+        let json = object.named("memory");
+        json.push(b'[');
+        let mut pieces = Members::new(json);
+        for (address, bytes) in saved.memory_blocks() {
+            write_memory(*address, bytes, pieces.next());
         }
-        let mut variables: Vec<(VariableNumber, i64)> = Vec::new();
-        let (mut data, mut unknown) = (None::<Vec<u8>>, None);
-        for block in frame.blocks() {
-            match block {
-                Block::Registers(_) | Block::Memory { .. } => {}
-                Block::Variable { number, value } => variables.push((number, value)),
-                Block::StaticData(bytes) => data.get_or_insert_default().extend_from_slice(bytes),
-                Block::Unknown(bytes) => unknown = Some(bytes),
-            }
+        json.push(b']');
+    }
+    let mut variables: Vec<(VariableNumber, i64)> = Vec::new();
+    let (mut data, mut unknown) = (None::<Vec<u8>>, None);
+    for block in frame.blocks() {
+        match block {
+            Block::Registers(_) | Block::Memory { .. } => {}
+            Block::Variable { number, value } => variables.push((number, value)),
+            Block::StaticData(bytes) => data.get_or_insert_default().extend_from_slice(bytes),
+            Block::Unknown(bytes) => unknown = Some(bytes),
         }
-        let variables = self.named_variables(variables.into_iter());
-        if !variables.is_empty() {
-            let json = object.named("variables");
-            json.push(b'{');
-            let mut members = Members::new(json);
-            for (name, value) in &variables.0 {
-                let json = members.next();
-                push(json, &**name);
-                json.push(b':');
-                push(json, value);
-            }
-            json.push(b'}');
+    }
+    let variables = viewer.named_variables(variables.into_iter());
+    if !variables.is_empty() {
+        let json = object.named("variables");
+        json.push(b'{');
+        let mut members = Members::new(json);
+        for (name, value) in &variables.0 {
+            let json = members.next();
+            push(json, &**name);
+            json.push(b':');
+            push(json, value);
         }
-        for (name, bytes) in [("static_data", data.as_deref()), ("unknown", unknown)] {
-            if let Some(bytes) = bytes {
-                object.digits(name, |json| hex::encode(bytes, json));
-            }
+        json.push(b'}');
+    }
+    for (name, bytes) in [("static_data", data.as_deref()), ("unknown", unknown)] {
+        if let Some(bytes) = bytes {
+            object.digits(name, |json| hex::encode(bytes, json));
         }
     }
 }

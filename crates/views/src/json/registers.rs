@@ -1,6 +1,5 @@
 //! The registers of frames as members of JSON objects. Most have the value that they had in the frame before, and so the same text.
 
-use std::cell::RefCell;
 use std::ops::Range;
 
 use tracewire_arch::Register;
@@ -16,10 +15,7 @@ const GROUP: usize = 8;
 
 /// The texts of a file's registers.
 #[derive(Debug, Default)]
-pub(crate) struct RegisterTexts(RefCell<Texts>);
-
-#[derive(Debug, Default)]
-struct Texts {
+pub(super) struct RegisterTexts {
     /// By their places in the layout; empty before the first frame.
     registers: Vec<RegisterText>,
     groups: Vec<Group>,
@@ -105,7 +101,7 @@ impl Group {
     }
 }
 
-impl Texts {
+impl RegisterTexts {
     fn prepare(&mut self, registers: &[Register]) {
         if self.registers.len() == registers.len() {
             return;
@@ -130,13 +126,11 @@ impl Texts {
             }
         }
     }
-}
 
-impl RegisterTexts {
     /// Writes the registers of a frame as numbers, those whose types show more as text, and the names of those that are not known
     /// and that `is_asked_for`.
     pub(super) fn write(
-        &self,
+        &mut self,
         frame: Frame<'_>,
         saved: &SavedState<'_>,
         registers: &[Register],
@@ -146,18 +140,17 @@ impl RegisterTexts {
         let Some(block) = saved.register_block() else {
             return;
         };
-        let texts = &mut *self.0.borrow_mut();
-        texts.prepare(registers);
-        let has_all = texts
+        self.prepare(registers);
+        let has_all = self
             .groups
             .iter()
             .all(|group| group.range.end <= block.len());
         if has_all && !saved.has_unknown_registers() {
-            for group in &mut texts.groups {
+            for group in &mut self.groups {
                 let bytes = block.get(group.range.clone()).unwrap_or_default();
-                group.set(registers, &mut texts.registers, bytes, frame.byte_order());
+                group.set(registers, &mut self.registers, bytes, frame.byte_order());
             }
-            let groups = texts.groups.iter();
+            let groups = self.groups.iter();
             write_object(
                 object,
                 "registers",
@@ -172,7 +165,7 @@ impl RegisterTexts {
         }
         let mut unavailable = Vec::new();
         let mut known = Vec::with_capacity(registers.len());
-        let both = frame.registers().zip(&mut texts.registers);
+        let both = frame.registers().zip(&mut self.registers);
         for ((register, bytes), text) in both {
             match bytes {
                 Some(bytes) => {
