@@ -1,6 +1,6 @@
 //! A run of several processes: a directory with a trace file for each, shown as a whole.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     }
     let mut table = table::FrameTable::new(origin);
     let mut rows: Vec<FrameRow> = Vec::new();
-    let mut writers: Vec<_> = viewers.iter().map(JsonWriter::new).collect();
+    let mut writers: HashMap<*const Viewer<'_>, JsonWriter<'_, '_>> = HashMap::new();
     let mut shown = 0_u64;
     let wanted = arguments.tracepoint;
     for (viewer, frame) in by_time(&viewers) {
@@ -131,10 +131,10 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         }
         shown += 1;
         if arguments.json {
-            let mut all = writers.iter_mut();
-            if let Some(writer) = all.find(|one| std::ptr::eq(one.viewer(), viewer)) {
-                frame_output::write_json(&mut output, writer, frame)?;
-            }
+            let writer = writers
+                .entry(std::ptr::from_ref(viewer))
+                .or_insert_with(|| JsonWriter::new(viewer));
+            frame_output::write_json(&mut output, writer, frame)?;
             continue;
         }
         rows.push(viewer.row(frame));

@@ -59,12 +59,6 @@ impl<'v, 'a> JsonWriter<'v, 'a> {
         }
     }
 
-    /// What shows the frames.
-    #[must_use]
-    pub const fn viewer(&self) -> &'v Viewer<'a> {
-        self.viewer
-    }
-
     /// Appends a frame as a JSON object, without a line feed: the fields of its [view](Viewer::view) that are not empty.
     ///
     /// Addresses and registers are hexadecimal numbers in strings, `0x…`; bytes are pairs of digits, in the order of their addresses.
