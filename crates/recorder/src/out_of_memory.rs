@@ -11,7 +11,7 @@
 //! threads that can be given up ([`Expendable`]): one that gets no memory stops for good, and the thread that waits for it
 //! gets an error.
 //!
-//! Where nothing is left, the command ends at once with a message and status 2.
+//! Where nothing is left, not even for a small request, the command ends at once with a message and status 2.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -35,6 +35,9 @@ const FOR_RING: usize = 16 << 20;
 /// From what size on a request of an expendable thread just fails: its size is then likely to be a file's word, and the
 /// thread to expect it.
 const LARGE: usize = 1 << 30;
+
+/// Up to what size a request is none that a caller expects to fail.
+const SMALL: usize = 1 << 20;
 
 /// The least that the C library asks the system for last, when its own memory is used up.
 const C_LIBRARY_LEAST: usize = 1 << 20;
@@ -123,16 +126,14 @@ pub fn verify() -> Result<(), OutOfMemory> {
 /// as before. The C library aborts, too, where it gets no memory for what a thread has of its own.
 pub fn handle_aborts() {
     extern "C" fn aborted(signal: libc::c_int) {
-        const WORDS: &str = "tracewire: out of memory\n";
-        // SAFETY: all of these may be called in a signal handler; the words live for ever; a thread's work lives until the
-        // thread has cleared the pointer, and this is that thread.
+        // SAFETY: all of these may be called in a signal handler; a thread's work lives until the thread has cleared the pointer,
+        // and this is that thread.
         unsafe {
             if FAILED.load(Ordering::Acquire) || !is_memory_left() {
                 if let Some(work) = WORK.get().as_ref() {
                     work.give_up();
                 }
-                libc::write(libc::STDERR_FILENO, WORDS.as_ptr().cast(), WORDS.len());
-                libc::_exit(2);
+                end_at_once();
             }
             // `abort` raises the signal once more when this returns.
             libc::signal(signal, libc::SIG_DFL);
@@ -207,7 +208,16 @@ fn without_memory(size: usize, allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
     match work {
         // Here and not when the standard library gives up, for it holds a lock then.
         Some(work) if size < LARGE => work.give_up(),
-        None if size < SIZE.load(Ordering::Acquire) && release() => memory = allocate(),
+        None if size < SIZE.load(Ordering::Acquire).max(SMALL) => {
+            release();
+            // Another thread may have released it.
+            memory = allocate();
+            if memory.is_null() {
+                // Here and not when the standard library gives up: it waits for the lock under which this thread may be making the
+                // backtrace of an error.
+                end_at_once();
+            }
+        }
         _ => {}
     }
     if memory.is_null() {
@@ -216,11 +226,21 @@ fn without_memory(size: usize, allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
     memory
 }
 
-/// Gives the reserve back to the system and asks for the end; whether there was one.
-fn release() -> bool {
+/// Ends the command with a message. May be called in a signal handler.
+fn end_at_once() -> ! {
+    const WORDS: &str = "tracewire: out of memory\n";
+    // SAFETY: both may be called in a signal handler; the words live for ever.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, WORDS.as_ptr().cast(), WORDS.len());
+        libc::_exit(2);
+    }
+}
+
+/// Gives the reserve back to the system and asks for the end, if that was not done before.
+fn release() {
     let held = HELD.swap(ptr::null_mut(), Ordering::AcqRel);
     if held.is_null() {
-        return false;
+        return;
     }
     USED.store(true, Ordering::Release);
     // SAFETY: the memory was mapped by `reserve`, the caller that takes the pointer out is the only one to have it, and it was
@@ -229,7 +249,6 @@ fn release() -> bool {
         libc::munmap(held, SIZE.load(Ordering::Acquire));
         libc::kill(libc::getpid(), SIGNAL);
     }
-    true
 }
 
 /// How far the work of an expendable thread is.
@@ -402,6 +421,46 @@ mod tests {
         assert!(String::from_utf8_lossy(&without.stderr).ends_with("tracewire: out of memory\n"));
         let with = aborted("any");
         assert_eq!(with.status.signal(), Some(libc::SIGABRT), "{with:?}");
+    }
+
+    #[test]
+    fn a_process_without_memory_ends_with_a_message() {
+        if let Some(held) = std::env::var_os(TO_ABORT) {
+            // No thread of the tests waits for it.
+            // SAFETY: it takes plain numbers.
+            unsafe { libc::signal(SIGNAL, libc::SIG_IGN) };
+            handle_aborts();
+            if held == "reserve" {
+                reserve().expect("a reserve");
+            }
+            let limit = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: libc::RLIM_INFINITY,
+            };
+            // SAFETY: the pointer is to a live structure.
+            let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+            assert_eq!(set, 0);
+            loop {
+                std::mem::forget(Vec::<u8>::with_capacity(1 << 12));
+            }
+        }
+        for held in ["reserve", "nothing"] {
+            let test = std::env::current_exe().expect("its path");
+            let ended = std::process::Command::new(test)
+                .args([
+                    "--exact",
+                    "out_of_memory::tests::a_process_without_memory_ends_with_a_message",
+                ])
+                .arg("--nocapture")
+                .env(TO_ABORT, held)
+                .env("RUST_BACKTRACE", "1")
+                .output()
+                .expect("it runs");
+            assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+            // The standard library says nothing: it would take a lock for that.
+            let words = String::from_utf8_lossy(&ended.stderr);
+            assert_eq!(words, "tracewire: out of memory\n");
+        }
     }
 
     #[test]
