@@ -130,6 +130,10 @@ pub const FOR_CONFORMANCE: &[Need] = &[
     need("runtest", "dejagnu"),
     need("dpkg-source", "dpkg-dev"),
     need(
+        "/usr/include/x86_64-linux-gnu/sys/sdt.h",
+        "systemtap-sdt-dev",
+    ),
+    need(
         "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
         "gcc-12-multilib",
     ),
