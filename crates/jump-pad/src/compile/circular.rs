@@ -29,8 +29,9 @@ const KEPT: [(AsmRegister64, u8); 3] = [(r8, 0), (r9, 1), (r10, 2)];
 const HEAD: u8 = 3;
 const NEWEST: u8 = 4;
 
-/// How many bytes of a ring are freed at a time, so that not every hit has to.
-const AT_ONCE: u64 = 1024;
+/// How many bytes of a ring are freed at a time, but at most 1/64 of the ring. Three locked instructions free them, and these are
+/// most of its cost.
+const AT_ONCE: u64 = 4 << 10;
 
 /// The jump targets of making space.
 #[derive(Clone, Copy)]
@@ -306,12 +307,16 @@ impl<'o> Code<'o> {
         self.place(over)
     }
 
+    /// How many bytes are freed at a time, before they are written.
+    pub(super) fn freed_at_once(&self) -> u64 {
+        AT_ONCE.min(self.layout().sizes.ring_bytes / 64)
+    }
+
     /// Moves the tail, in `r9` and `r8`, over the oldest records that are finished and of one tracepoint, and frees their space;
     /// or over one that is not finished. The ring's count moves with the tail. If it cannot, it is counted before, so that a hit
     /// that a signal handler abandons in between is counted at most once.
     fn drop_oldest(&mut self, ways: Ways) -> Made {
-        let ring_bytes = self.layout().sizes.ring_bytes;
-        let at_once = AT_ONCE.min(ring_bytes / 64) as i32;
+        let at_once = self.freed_at_once() as i32;
         let dropped = self.layout().dropped(0).unwrap_or_default() as i64;
         let (walk, walked) = (self.label(), self.label());
         let (other, known, nothing, step) =

@@ -14,6 +14,12 @@ const MAY_SHRINK: u32 = 1;
 /// A frame's tracepoint number and size, before its blocks.
 pub(super) const FRAME_HEADER: u32 = 6;
 
+/// The bytes of a cache line.
+const CACHE_LINE: usize = 64;
+
+/// How much of a frame is fetched ahead: the processor has room for about as many lines on their way to it.
+const FETCHED: u32 = 8 * CACHE_LINE as u32;
+
 /// A variable's block.
 pub(super) const VARIABLE: u32 = 13;
 
@@ -85,10 +91,32 @@ impl<'o> Code<'o> {
             self.asm.mov(cpu, rax)?;
         }
         if self.layout().sizes.when_full.overwrites() {
-            self.claim(frame)
+            self.claim(frame)?;
         } else {
-            self.append(frame)
+            self.append(frame)?;
         }
+        self.fetch_ahead(frame)
+    }
+
+    /// Has the processor fetch what later hits will write, so that they do not wait for it. A ring is larger than the nearest caches,
+    /// and the locked instruction of a hit waits until the frame before it is written.
+    fn fetch_ahead(&mut self, frame: &Frame) -> Made {
+        let fetched = frame.reserved.min(FETCHED);
+        // The frame after the next one, where both are as long as this one; what was there is looked at when it is freed.
+        let following = if frame.shrinks {
+            fetched
+        } else {
+            frame.reserved
+        };
+        let freed = match self.layout().sizes.when_full.overwrites() {
+            true => self.freed_at_once() as u32,
+            false => 0,
+        };
+        let ahead = following + fetched + freed;
+        for line in (0..fetched).step_by(CACHE_LINE) {
+            self.asm.prefetchw(byte_ptr(OUT + (ahead + line)))?;
+        }
+        Ok(())
     }
 
     /// Puts the start of the ring of the cpu in `eax` into a register.
