@@ -400,8 +400,8 @@ fn write(
     into_place(out, |mut sink| {
         match format {
             // Every byte, the damaged ones too.
-            Format::TraceFile => sink
-                .write_all(file.as_bytes())
+            Format::TraceFile => file
+                .write_to(&mut sink)
                 .context("cannot write the result")?,
             Format::JsonLines => {
                 let _progress = progress();

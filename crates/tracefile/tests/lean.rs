@@ -18,8 +18,8 @@ use tracewire_tracefile::lean::{
     LEAN_HEADER, LeanDamage, LeanFile, LeanSpool, kept_lines, kept_sets,
 };
 use tracewire_tracefile::{
-    Description, DescriptionParts, FRACTION, FrameEncoder, FrameFormat, OpenError, RegisterSet,
-    RegisterSets, TraceFile, fraction_of,
+    Description, DescriptionParts, Ending, FRACTION, FrameEncoder, FrameFormat, OpenError,
+    RegisterSet, RegisterSets, TraceFile, fraction_of,
 };
 
 /// A block of a frame.
@@ -260,6 +260,41 @@ proptest! {
         let last = description();
         prop_assert_eq!(file.description().as_bytes(), last.as_bytes());
         prop_assert_eq!(read_frames(&file), expanded(&frames, &sets));
+    }
+
+    #[test]
+    fn frames_that_are_read_when_they_are_looked_at_are_the_same(
+        frames in frames(),
+        each in 1_usize..50,
+        damaged in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.twr");
+        let sets = sets();
+        let frames: Vec<Vec<u8>> = frames.iter().map(|frame| encode(frame, &sets)).collect();
+        let (mut bytes, ends) = record(&path, &frames, each);
+        if let Some(place) = damaged {
+            let first = ends[0].0;
+            let place = first + place.index(bytes.len() - first);
+            bytes[place] ^= 1;
+            fs::write(&path, &bytes).unwrap();
+        }
+        let (whole, parts) = (TraceFile::open(&path).unwrap(), TraceFile::open_keeping(&path, 0).unwrap());
+        let ends_with_marker = matches!(parts.ending(), Ending::Marker { .. });
+        prop_assert!(ends_with_marker);
+        prop_assert_eq!(parts.ending(), whole.ending());
+        prop_assert_eq!(parts.lean(), whole.lean());
+        prop_assert_eq!(parts.byte_order(), whole.byte_order());
+        let places = |file: &TraceFile| -> Vec<_> {
+            file.frames().map(|frame| (frame.offset(), frame.tracepoint())).collect()
+        };
+        // The last ones first, each page of which is read with its block.
+        let backwards: Vec<_> = parts.frames().rev().map(|frame| frame.data().to_vec()).collect();
+        let forwards: Vec<_> = whole.frames().map(|frame| frame.data().to_vec()).collect();
+        prop_assert!(backwards.iter().rev().eq(forwards.iter()));
+        prop_assert_eq!(places(&parts), places(&whole));
+        prop_assert!(parts.as_bytes() == whole.as_bytes());
+        prop_assert!(parts.verify().is_ok());
     }
 
     #[test]

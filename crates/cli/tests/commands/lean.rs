@@ -102,6 +102,42 @@ fn it_has_the_values_of_a_trace_file_in_a_fifth_of_the_bytes() {
     }
 }
 
+#[test]
+fn a_long_one_is_read_without_space_for_its_trace_file() {
+    let built = built();
+    let calls = 800_000_u64;
+    record(&built, &["-o", "run.twr"], &calls.to_string()).code(0);
+    let without_space = |arguments: &[&str]| {
+        let mut command = tracewire();
+        command
+            .current_dir(built.folder.path())
+            // Where temporary files would be.
+            .env("TMPDIR", built.path("no-such-folder"))
+            .args(arguments);
+        ran(command.output().expect("tracewire runs")).code(0)
+    };
+    without_space(&["convert", "run.twr", "run.tf"]);
+    assert_clean(&built.path("run.tf"));
+    without_space(&["check", "run.twr"]);
+    let size = fs::metadata(built.path("run.tf"))
+        .expect("it is there")
+        .len();
+    assert!(size > 256 << 20, "{size} bytes are made in memory");
+    let ranges = [0, 8190, 400_000, 100_000, calls - 3];
+    for start in ranges {
+        let range = format!("{start}..{}", start + 3);
+        let shown = ["run.twr", "run.tf"].map(|name| {
+            let frames = without_space(&["show", "--json", name, "--frame", &range]).json();
+            let wanted: BTreeSet<u64> = (start..start + 3).collect();
+            assert_eq!(numbers(&frames), wanted, "{name}");
+            values(&frames)
+        });
+        assert_eq!(shown[0], shown[1], "{range}");
+    }
+    let found = without_space(&["find", "run.twr", "--where", "number == 765432"]);
+    assert_eq!(found.stdout, "765432\n");
+}
+
 /// Functions with a structure, and with a number in a vector register.
 const CALLS: &str = r#"
 #include <stdio.h>

@@ -4,6 +4,7 @@ mod locations;
 mod open;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,7 +20,7 @@ use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
 use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
 
 pub use locations::Locations;
-pub use open::{FileBytes, read_file};
+pub use open::{ExpandedBytes, FileBytes, read_file};
 pub use open::{MAX_DESCRIPTION, OpenError};
 
 /// A trace file that can be read: its description, and its frames in any order.
@@ -42,6 +43,9 @@ pub struct TraceFile {
     latest: Arc<AtomicU64>,
     spans: OnceLock<Spans>,
 }
+
+/// How many bytes are copied at a time to be written.
+const COPIED_AT_ONCE: usize = 1 << 18;
 
 /// The numbers of the variables that tell when and where a frame was made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -234,10 +238,7 @@ impl TraceFile {
     /// # Errors
     /// When another process has cut the file since it was opened.
     pub fn verify(&self) -> Result<(), tracewire_mapped_file::Cut> {
-        match &self.bytes {
-            open::FileBytes::Mapped(mapped) => mapped.cut().map_or(Ok(()), Err),
-            open::FileBytes::Owned(_) => Ok(()),
-        }
+        self.bytes.verify()
     }
 
     /// How the frames end.
@@ -270,6 +271,21 @@ impl TraceFile {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Writes the whole file. Its bytes are copied before, for those of a lean recording may not be there yet when a system call
+    /// reads them ([`tracewire_demand_paging`]).
+    ///
+    /// # Errors
+    /// When the sink refuses.
+    pub fn write_to(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let mut copied = Vec::new();
+        for bytes in self.bytes.chunks(COPIED_AT_ONCE) {
+            copied.clear();
+            copied.extend_from_slice(bytes);
+            out.write_all(&copied)?;
+        }
+        Ok(())
     }
 
     /// The number of the tracepoint in the index, without touching the frame.

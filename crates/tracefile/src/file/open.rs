@@ -7,13 +7,14 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracewire_mapped_file::MappedFile;
+use tracewire_demand_paging::PagedMemory;
+use tracewire_mapped_file::{Cut, MappedFile};
 
 use super::{Ending, Locations, StandardVariables, TraceFile};
 use crate::description::{Description, HEADER};
 use crate::frame::{FrameShape, blocks_fit};
 use crate::index::{FrameIndex, IndexCache, Key, Unindexed, WalkedFrames};
-use crate::lean::{LeanDamage, LeanError, LeanFile, is_lean};
+use crate::lean::{Expansion, LeanDamage, LeanError, LeanFile, Outline, is_lean};
 use crate::write::END_MARKER;
 use tracewire_arch::{RegisterLayout, StandardRegisters, TargetDescription};
 use tracewire_model::ByteOrder;
@@ -78,6 +79,29 @@ pub enum FileBytes {
     Mapped(MappedFile),
     /// Read.
     Owned(Vec<u8>),
+    /// The trace file that a long lean recording stands for.
+    Expanded(ExpandedBytes),
+}
+
+/// The trace file that a lean recording stands for, whose frames are read from the recording when they are looked at.
+#[derive(Debug)]
+pub struct ExpandedBytes {
+    memory: PagedMemory,
+    recording: Arc<FileBytes>,
+}
+
+impl FileBytes {
+    /// Checks that the file still has what was read of it.
+    ///
+    /// # Errors
+    /// When another process has cut it.
+    pub fn verify(&self) -> Result<(), Cut> {
+        match self {
+            Self::Mapped(mapped) => mapped.cut().map_or(Ok(()), Err),
+            Self::Owned(_) => Ok(()),
+            Self::Expanded(expanded) => expanded.recording.verify(),
+        }
+    }
 }
 
 impl Deref for FileBytes {
@@ -87,6 +111,7 @@ impl Deref for FileBytes {
         match self {
             Self::Mapped(map) => map,
             Self::Owned(bytes) => bytes,
+            Self::Expanded(expanded) => &expanded.memory,
         }
     }
 }
@@ -141,69 +166,66 @@ fn other_header(bytes: &[u8]) -> OpenError {
     }
 }
 
-/// How many bytes of the trace file that a lean recording stands for are kept in memory. A longer one goes to a temporary file.
+/// How many bytes of the trace file that a lean recording stands for are kept in memory. Of a longer one, frames are read when they are looked
+/// at.
 const IN_MEMORY: usize = 256 << 20;
 
-/// The trace file that a lean recording stands for, and what is wrong with the recording.
-fn expand(bytes: &[u8], path: Option<&Path>) -> Result<(FileBytes, Vec<LeanDamage>), OpenError> {
-    let lean = LeanFile::parse(bytes)?;
+/// The trace file that a lean recording stands for.
+struct Expanded {
+    bytes: FileBytes,
+    /// What is wrong with the recording.
+    damage: Vec<LeanDamage>,
+    /// Its frames, if they were found already. A recording has little-endian ones.
+    frames: Option<WalkedFrames>,
+}
+
+/// Reads a lean recording. A trace file of up to `most` bytes is made in memory.
+fn expand(recording: FileBytes, path: Option<&Path>, most: usize) -> Result<Expanded, OpenError> {
+    let mut outline = Outline::of(&recording, most)?;
+    let damage = outline.take_damage();
+    if let Some(whole) = outline.take_whole() {
+        return Ok(Expanded {
+            bytes: FileBytes::Owned(whole),
+            damage,
+            frames: None,
+        });
+    }
+    let recording = Arc::new(recording);
+    let (index, frames_end) = outline.take_index();
+    let length = outline.length();
+    let expansion = Expansion::new(Arc::<FileBytes>::clone(&recording), outline);
+    match PagedMemory::new(length, expansion) {
+        Ok(memory) => Ok(Expanded {
+            bytes: FileBytes::Expanded(ExpandedBytes { memory, recording }),
+            damage,
+            frames: Some(WalkedFrames::of_recording(index, frames_end)),
+        }),
+        // The kernel reports no page faults to this user, or there is no such system call here.
+        Err(_) => Ok(Expanded {
+            bytes: write_out(&recording, path)?,
+            damage,
+            frames: None,
+        }),
+    }
+}
+
+/// Writes the trace file that a lean recording stands for to a file without a name.
+fn write_out(recording: &[u8], path: Option<&Path>) -> Result<FileBytes, OpenError> {
     let folder = std::env::temp_dir();
-    let failed = |source| OpenError::Expand {
-        path: path.unwrap_or(Path::new("-")).to_owned(),
-        folder: folder.clone(),
-        source,
-    };
-    let mut expanded = Expanded {
-        folder: &folder,
-        memory: Vec::new(),
-        file: None,
-    };
-    let damage = lean.expand(&mut expanded).map_err(failed)?;
-    let bytes = expanded.into_bytes().map_err(failed)?;
-    Ok((bytes, damage))
-}
-
-/// A trace file that is written to memory, and to a file without a name where it gets long.
-struct Expanded<'f> {
-    folder: &'f Path,
-    memory: Vec<u8>,
-    file: Option<File>,
-}
-
-impl Expanded<'_> {
-    fn spill(&mut self) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(temporary(self.folder)?),
-        };
-        io::Write::write_all(file, &self.memory)?;
-        self.memory.clear();
-        Ok(())
-    }
-
-    fn into_bytes(mut self) -> io::Result<FileBytes> {
-        if self.file.is_none() {
-            return Ok(FileBytes::Owned(self.memory));
-        }
-        self.spill()?;
-        match self.file {
-            Some(file) => Ok(FileBytes::Mapped(MappedFile::map(file, self.folder)?)),
-            None => Ok(FileBytes::Owned(self.memory)),
-        }
-    }
-}
-
-impl io::Write for Expanded<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.memory.extend_from_slice(bytes);
-        if self.memory.len() > IN_MEMORY {
-            self.spill()?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    let lean = LeanFile::parse(recording)?;
+    let written = temporary(&folder).and_then(|file| {
+        let mut out = io::BufWriter::with_capacity(1 << 20, &file);
+        lean.expand(&mut out)?;
+        drop(out);
+        MappedFile::map(file, &folder)
+    });
+    match written {
+        Ok(mapped) => Ok(FileBytes::Mapped(mapped)),
+        Err(source) => Err(OpenError::Expand {
+            path: path.unwrap_or(Path::new("-")).to_owned(),
+            folder,
+            source,
+        }),
     }
 }
 
@@ -234,8 +256,17 @@ impl TraceFile {
     /// When the file cannot be read, or is no trace file. Damage after the header is no error: see
     /// [`Self::ending`] and [`Description::problems`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::open_keeping(path, IN_MEMORY)
+    }
+
+    /// As [`Self::open`], where the trace file that a lean recording stands for is made in memory up to a length in bytes. Of a longer one,
+    /// frames are read from the recording each time that they are looked at.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_keeping(path: impl AsRef<Path>, most: usize) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        Self::read(read_file(path, HEADER)?.0, Some(path), None)
+        Self::read(read_file(path, HEADER)?.0, Some(path), most, None)
     }
 
     /// Opens a file as [`Self::open`] does. The index of a large file is taken from the cache, or is put there
@@ -247,7 +278,8 @@ impl TraceFile {
         let path = path.as_ref();
         let (bytes, metadata) = read_file(path, HEADER)?;
         let key = IndexCache::key(path, &metadata);
-        let file = Self::read(bytes, Some(path), key.as_ref().map(|key| (cache, key)))?;
+        let cached = key.as_ref().map(|key| (cache, key));
+        let file = Self::read(bytes, Some(path), IN_MEMORY, cached)?;
         if let (Some(key), FrameIndex::Built(_), None) = (&key, &file.index, &file.lean) {
             cache.store(key, &file);
         }
@@ -259,7 +291,7 @@ impl TraceFile {
     /// # Errors
     /// When it is no trace file.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, OpenError> {
-        Self::read(FileBytes::Owned(bytes), None, None)
+        Self::read(FileBytes::Owned(bytes), None, IN_MEMORY, None)
     }
 
     /// A trace file of a description and frames, as [`crate::FrameEncoder`] writes them, in memory. A frame may begin
@@ -295,15 +327,16 @@ impl TraceFile {
     fn read(
         bytes: FileBytes,
         path: Option<&Path>,
+        most_expanded: usize,
         cache: Option<(&IndexCache, &Key)>,
     ) -> Result<Self, OpenError> {
-        let (bytes, lean, cache) = match is_lean(&bytes) {
+        let (bytes, lean, found, cache) = match is_lean(&bytes) {
             true => {
-                let (bytes, damage) = expand(&bytes, path)?;
+                let expanded = expand(bytes, path, most_expanded)?;
                 // The index would be that of another file.
-                (bytes, Some(damage), None)
+                (expanded.bytes, Some(expanded.damage), expanded.frames, None)
             }
-            false => (bytes, None, cache),
+            false => (bytes, None, None, cache),
         };
         if bytes.len() as u64 >= 1 << 48 {
             return Err(OpenError::TooLarge {
@@ -346,11 +379,13 @@ impl TraceFile {
             };
             cache.load(key, &unindexed)
         });
+        let told = architecture.and_then(tracewire_arch::bfd_byte_order);
+        let found = found.filter(|found| told.is_none_or(|told| told == found.order));
         let WalkedFrames {
             order,
             index,
             ending,
-        } = match cached {
+        } = match cached.or(found) {
             Some(frames) => frames,
             None if closed.is_none() => WalkedFrames::none(architecture),
             None => {

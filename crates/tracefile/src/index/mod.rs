@@ -5,6 +5,7 @@ mod cache;
 use std::collections::{HashMap, HashSet};
 
 use crate::checksum::Checksum;
+use crate::write::END_MARKER;
 use tracewire_arch::{bfd_byte_order, likely_byte_order};
 use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber};
 
@@ -71,6 +72,19 @@ pub(crate) struct WalkedFrames {
 }
 
 impl WalkedFrames {
+    /// The frames of the trace file that a lean recording stands for.
+    pub(crate) const fn of_recording(index: Vec<u64>, frames_end: u64) -> Self {
+        Self {
+            order: ByteOrder::Little,
+            index: FrameIndex::Built(index),
+            ending: Ending::Marker {
+                offset: frames_end,
+                trailing: END_MARKER.len() as u64 - 2,
+                zero: true,
+            },
+        }
+    }
+
     pub(crate) fn none(architecture: Option<&str>) -> Self {
         Self {
             order: likely_order(architecture),

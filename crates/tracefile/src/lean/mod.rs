@@ -7,6 +7,7 @@
 
 mod column;
 mod encode;
+mod expansion;
 mod frame_block;
 mod kept;
 mod read;
@@ -16,6 +17,7 @@ mod spool;
 mod stage;
 
 pub use encode::BlockEncoder;
+pub(crate) use expansion::{Expansion, Outline};
 pub use kept::{kept_lines, kept_sets};
 pub use read::{LeanDamage, LeanError, LeanFile};
 #[cfg(target_os = "linux")]

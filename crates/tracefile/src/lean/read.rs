@@ -49,8 +49,56 @@ pub struct LeanFile<'b> {
     bytes: &'b [u8],
     blocks: Vec<Block>,
     description: Description,
-    layout: Option<RegisterLayout>,
     damage: Vec<LeanDamage>,
+}
+
+/// How the frames of a recording are read.
+#[derive(Clone)]
+pub(super) struct FrameReader {
+    layout: Option<RegisterLayout>,
+    /// The size of a register block.
+    block_size: usize,
+}
+
+/// A block of frames that is whole, and where it is in the recording.
+#[derive(Clone)]
+pub(super) struct FrameBlock {
+    frames: usize,
+    size: usize,
+    stored: Range<usize>,
+}
+
+impl FrameReader {
+    fn new(description: &Description) -> Self {
+        let layout = match description.target_xml().map(TargetDescription::parse) {
+            Some(Ok(TargetDescription::Registers(layout))) => Some(layout),
+            _ => None,
+        };
+        let told = description.register_block().map(|line| line.hexadecimal);
+        let block_size = match (told, &layout) {
+            (Some(size), _) => size as usize,
+            (None, Some(layout)) => layout.size() as usize,
+            (None, None) => 0,
+        };
+        // A block cannot be larger than the registers of its machine.
+        let most = layout.as_ref().map_or(0, RegisterLayout::size) as usize;
+        Self {
+            block_size: block_size.min(most),
+            layout,
+        }
+    }
+
+    /// Appends the frames of a block, as a trace file has them. Nothing where its content is none.
+    pub(super) fn read(
+        &self,
+        recording: &[u8],
+        block: &FrameBlock,
+        frames: &mut Vec<u8>,
+    ) -> Option<()> {
+        let content = content(recording, &block.stored, block.size)?;
+        let layout = self.layout.as_ref();
+        frame_block::read(&content, block.frames, layout, self.block_size, frames)
+    }
 }
 
 impl<'b> LeanFile<'b> {
@@ -93,17 +141,12 @@ impl<'b> LeanFile<'b> {
             .iter()
             .rev()
             .filter(|block| block.kind == BlockKind::Description);
-        let description = descriptions.find_map(|block| content(bytes, block));
+        let description = descriptions.find_map(|block| content(bytes, &block.stored, block.size));
         let description = Description::parse(description.ok_or(LeanError::Description)?);
-        let layout = match description.target_xml().map(TargetDescription::parse) {
-            Some(Ok(TargetDescription::Registers(layout))) => Some(layout),
-            _ => None,
-        };
         Ok(Self {
             bytes,
             blocks,
             description,
-            layout,
             damage,
         })
     }
@@ -131,49 +174,51 @@ impl<'b> LeanFile<'b> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn expand(mut self, into: &mut impl Write) -> io::Result<Vec<LeanDamage>> {
+    pub fn expand(self, into: &mut impl Write) -> io::Result<Vec<LeanDamage>> {
         let mut into = SealingWriter::new(into);
         into.write_all(HEADER)?;
         into.write_all(self.description.as_bytes())?;
         into.write_all(b"\n")?;
-        let block_size = self
-            .description
-            .register_block()
-            .map(|line| line.hexadecimal);
-        let block_size = match (block_size, &self.layout) {
-            (Some(size), _) => size as usize,
-            (None, Some(layout)) => layout.size() as usize,
-            (None, None) => 0,
-        };
-        // A block cannot be larger than the registers of its machine.
-        let most = self.layout.as_ref().map_or(0, RegisterLayout::size) as usize;
-        let block_size = block_size.min(most);
-        let mut frames = Vec::new();
-        for block in &self.blocks {
-            if block.kind != BlockKind::Frames {
-                continue;
-            }
+        let reader = self.frame_reader();
+        let (mut frames, mut lost) = (Vec::new(), Vec::new());
+        for block in self.frame_blocks() {
             frames.clear();
-            let read = content(self.bytes, block).and_then(|content| {
-                let layout = self.layout.as_ref();
-                frame_block::read(&content, block.frames, layout, block_size, &mut frames)
-            });
-            match read {
+            match reader.read(self.bytes, &block, &mut frames) {
                 Some(()) => into.write_all(&frames)?,
-                None => {
-                    let start = block.stored.start - BLOCK_HEADER;
-                    let lost = start as u64..block.stored.end as u64;
-                    self.damage.push(LeanDamage::Lost(lost));
-                }
+                None => lost.push(block),
             }
         }
         into.finish()?;
+        Ok(self.damage_with(&lost))
+    }
+
+    /// What reads its blocks of frames.
+    pub(super) fn frame_reader(&self) -> FrameReader {
+        FrameReader::new(&self.description)
+    }
+
+    /// Its blocks of frames.
+    pub(super) fn frame_blocks(&self) -> impl Iterator<Item = FrameBlock> {
+        let frames = (self.blocks.iter()).filter(|block| block.kind == BlockKind::Frames);
+        frames.map(|block| FrameBlock {
+            frames: block.frames,
+            size: block.size,
+            stored: block.stored.clone(),
+        })
+    }
+
+    /// All damage: its own, and blocks whose content is none.
+    pub(super) fn damage_with(mut self, lost: &[FrameBlock]) -> Vec<LeanDamage> {
+        self.damage.extend(lost.iter().map(|block| {
+            let start = block.stored.start - BLOCK_HEADER;
+            LeanDamage::Lost(start as u64..block.stored.end as u64)
+        }));
         self.damage.sort_by_key(|damage| match damage {
             LeanDamage::Lost(range) | LeanDamage::Unfinished(range) | LeanDamage::Behind(range) => {
                 range.start
             }
         });
-        Ok(self.damage)
+        self.damage
     }
 }
 
@@ -203,13 +248,13 @@ fn block_at(bytes: &[u8], at: usize) -> Option<Block> {
 }
 
 /// The content of a block, uncompressed.
-fn content(bytes: &[u8], block: &Block) -> Option<Vec<u8>> {
-    let stored = bytes.get(block.stored.clone())?;
-    if stored.len() == block.size {
+fn content(bytes: &[u8], stored: &Range<usize>, size: usize) -> Option<Vec<u8>> {
+    let stored = bytes.get(stored.clone())?;
+    if stored.len() == size {
         return Some(stored.to_vec());
     }
-    let content = zstd::bulk::decompress(stored, block.size).ok()?;
-    (content.len() == block.size).then_some(content)
+    let content = zstd::bulk::decompress(stored, size).ok()?;
+    (content.len() == size).then_some(content)
 }
 
 /// What is left to read of a block's content.
