@@ -9,6 +9,7 @@
 //! the stack before. A span that was taken for left, and returns after all, has returned.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 
 use tracewire_model::{
     Address, FrameNumber, SpanPoint, SpanRole, SpanStatement, StopReason, TracepointNumber,
@@ -106,7 +107,8 @@ pub struct Spans {
     /// The points of the file's span tracepoints.
     points: HashMap<(TracepointNumber, Address), SpanPoint>,
     spans: Vec<Span>,
-    by_frame: HashMap<FrameNumber, usize>,
+    /// Of each frame, the place of its span, counted from 1. Most frames of a file with spans have one.
+    by_frame: Vec<Option<NonZero<usize>>>,
     /// How many returns have no entry: those of calls that began before the run.
     unmatched: u64,
 }
@@ -145,10 +147,15 @@ impl Spans {
                     .is_some_and(|text| text.starts_with("the program "))
         });
         (spans.spans, spans.unmatched) = matcher.finish(ended);
-        for (index, span) in spans.spans.iter().enumerate() {
-            spans.by_frame.insert(span.entry, index);
-            if let Some(exit) = span.exit {
-                spans.by_frame.insert(exit, index);
+        let frames = usize::try_from(file.frame_count()).unwrap_or(0);
+        spans.by_frame.resize(frames, None);
+        for (place, span) in (1..).zip(&spans.spans) {
+            for frame in [Some(span.entry), span.exit].into_iter().flatten() {
+                let frame = usize::try_from(frame.0).unwrap_or(usize::MAX);
+                match spans.by_frame.get_mut(frame) {
+                    Some(known) => *known = NonZero::new(place),
+                    None => debug_assert!(false, "a span has frames of its file"),
+                }
             }
         }
         spans
@@ -168,7 +175,8 @@ impl Spans {
     /// The span whose entry or exit a frame is.
     #[must_use]
     pub fn at(&self, frame: FrameNumber) -> Option<&Span> {
-        self.spans.get(*self.by_frame.get(&frame)?)
+        let place = (*self.by_frame.get(usize::try_from(frame.0).ok()?)?)?;
+        self.spans.get(place.get() - 1)
     }
 
     /// What a frame is to a span; none of a frame of another tracepoint.
