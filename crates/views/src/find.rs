@@ -217,6 +217,10 @@ impl<'a> Matches<'a, '_> {
         let Some(condition) = condition else {
             return Ok(true);
         };
+        // A span is found by the frame that lists have.
+        if !self.viewer.is_listed(frame) {
+            return Ok(false);
+        }
         let truth = self.viewer.truth(frame, condition);
         self.is_worked_out |= matches!(truth, Truth::True | Truth::False);
         match truth {

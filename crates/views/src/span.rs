@@ -56,10 +56,7 @@ impl<'a> Viewer<'a> {
 
     /// The frames whose values a frame of a list has: that of a span has those of its entry and of its return.
     pub(crate) fn frames_of(&self, frame: Frame<'a>) -> Vec<Frame<'a>> {
-        let span = self
-            .span(frame)
-            .filter(|span| span.frame() == frame.number());
-        let Some(span) = span else {
+        let Some(span) = self.represented_span(frame) else {
             return vec![frame];
         };
         let file = self.file();
@@ -87,30 +84,54 @@ impl<'a> Viewer<'a> {
         let entry = self.file().frame(span.entry)?;
         let pc = entry.program_counter()?;
         let condition = self.condition(entry, pc)?;
-        let exit = span.exit.and_then(|exit| self.file().frame(exit));
-        let mut is_known = true;
+        match self.truth_of_span(span, condition) {
+            Truth::True => Some(true),
+            Truth::False => Some(false),
+            Truth::NotANumber | Truth::Unknown(_) | Truth::NoPlace => None,
+        }
+    }
+
+    /// The span that a frame of a list represents.
+    pub(crate) fn represented_span(&self, frame: Frame<'a>) -> Option<&'a Span> {
+        self.span(frame)
+            .filter(|span| span.frame() == frame.number())
+    }
+
+    /// Evaluates an expression on a span as a condition: each part that `&&` joins on the entry or on the return, wherever it has a value.
+    pub(crate) fn truth_of_span(&self, span: &Span, condition: &str) -> Truth {
+        let duration = span.duration_ns();
+        let mut unknown = None;
         for part in conjuncts(condition) {
             let part = in_nanoseconds(part);
-            let of_return = part.contains(RETURN_VALUE);
-            let at = match (span.statement, exit) {
+            let frames = self.frames_of_expression(span, &part).into_iter();
+            let truths = frames.map(|frame| self.truth_in_span(frame, &part, duration));
+            let mut first = None;
+            let known = truths
+                .inspect(|truth| _ = first.get_or_insert_with(|| truth.clone()))
+                .find(|truth| matches!(truth, Truth::True | Truth::False));
+            match (known, first) {
+                (Some(Truth::True), _) => {}
                 // A span without a return has no return value.
-                (_, None) if of_return => return Some(false),
-                (_, Some(exit)) if of_return => exit,
-                (SpanStatement::Return, Some(exit)) => exit,
-                _ => entry,
-            };
-            let duration = span.duration_ns();
-            let mut truth = self.truth_in_span(at, &part, duration);
-            if !matches!(truth, Truth::True | Truth::False) && at.number() != entry.number() {
-                truth = self.truth_in_span(entry, &part, duration);
-            }
-            match truth {
-                Truth::True => {}
-                Truth::False => return Some(false),
-                _ => is_known = false,
+                (Some(_), _) | (None, None) => return Truth::False,
+                (None, Some(truth)) => _ = unknown.get_or_insert(truth),
             }
         }
-        is_known.then_some(true)
+        unknown.unwrap_or(Truth::True)
+    }
+
+    /// The frames of a span on which an expression is evaluated, in this order. None where it asks for the return value of a span without
+    /// a return.
+    pub(crate) fn frames_of_expression(&self, span: &Span, expression: &str) -> Vec<Frame<'a>> {
+        let exit = span.exit.filter(|exit| *exit != span.entry);
+        let numbers = match (expression.contains(RETURN_VALUE), span.statement) {
+            (true, _) => [span.exit, None],
+            (false, SpanStatement::Return) => [exit, Some(span.entry)],
+            (false, _) => [Some(span.entry), exit],
+        };
+        let numbers = numbers.into_iter().flatten();
+        numbers
+            .filter_map(|number| self.file().frame(number))
+            .collect()
     }
 }
 

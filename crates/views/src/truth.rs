@@ -7,9 +7,12 @@ use crate::frame::Viewer;
 use crate::state::FrameState;
 
 impl<'a> Viewer<'a> {
-    /// Evaluates an expression on a frame as a condition.
+    /// Evaluates an expression on a frame of a list as a condition: on the whole span where the frame represents one.
     pub(crate) fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
-        self.truth_in_span(frame, expression, None)
+        match self.represented_span(frame) {
+            Some(span) => self.truth_of_span(span, expression),
+            None => self.truth_in_span(frame, expression, None),
+        }
     }
 
     /// The same, with a value for `$duration`.
@@ -33,7 +36,8 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Evaluates an expression on a frame and formats its value in its language; `None` if the frame does not have it.
+    /// Evaluates an expression on a frame and formats its value in its language; `None` if the frame does not have it. A frame that represents a
+    /// span has what the span's entry and return have, and `$duration` in nanoseconds.
     ///
     /// # Errors
     /// When the frame lacks a needed value, or it is no expression there.
@@ -42,9 +46,31 @@ impl<'a> Viewer<'a> {
         frame: Frame<'a>,
         expression: &str,
     ) -> Result<Option<String>, ExpressionError> {
+        let Some(span) = self.represented_span(frame) else {
+            return self.print_in_span(frame, expression, None);
+        };
+        let mut first = Ok(None);
+        for frame in self.frames_of_expression(span, expression) {
+            match self.print_in_span(frame, expression, span.duration_ns()) {
+                Ok(None) => {}
+                Ok(printed) => return Ok(printed),
+                Err(error) if first.is_ok() => first = Err(error),
+                Err(_) => {}
+            }
+        }
+        first
+    }
+
+    fn print_in_span(
+        &self,
+        frame: Frame<'a>,
+        expression: &str,
+        duration: Option<u64>,
+    ) -> Result<Option<String>, ExpressionError> {
         let Some(state) = FrameState::new(self.file(), frame) else {
             return Ok(None);
         };
+        let state = state.with_duration(duration);
         let value = self.evaluate(frame, &state, expression)?;
         let here = self.cached_place(frame, state.pc());
         let printed = self.text(&value, &here, &state);

@@ -13,6 +13,7 @@ Examples:
   tracewire find run.tf --tracepoint 2 --first
   tracewire find run.tf --line sample.c:14
   tracewire find run.tf --where 'depth == 0 && j->id > 2'
+  tracewire find run.tf --where '$retval < 0 && $duration > 1ms'
   tracewire find run.tf --range 0x401000 0x401fff --from 100
   tracewire find run.tf --thread 4711 --time 1465540656..
   tracewire find cpu.trace --writes 0x80100000,4 --before 5000 --last
@@ -47,7 +48,8 @@ pub struct FindArguments {
     /// Frames in the code of a source line
     #[arg(long, value_name = "FILE:N")]
     pub line: Option<String>,
-    /// Frames for which an expression over collected values is true; a frame that lacks a value it needs does not fit
+    /// Frames for which an expression over collected values is true; a frame that lacks a value it needs does not fit. A span is
+    /// looked at as a whole: its arguments, $retval and $duration
     #[arg(long = "where", value_name = "EXPR")]
     pub condition: Option<String>,
     /// Instructions of an execution trace that write any of these bytes: at an address, or a variable of --elf
