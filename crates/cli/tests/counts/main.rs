@@ -194,15 +194,23 @@ fn compare(
         true => "buckets",
         false => "value",
     };
-    let rows: BTreeMap<&String, &Value> =
-        rows.iter().map(|(key, row)| (key, &row[field])).collect();
+    let rows: BTreeMap<&String, Value> = rows
+        .iter()
+        .map(|(key, row)| (key, rounded(&row[field])))
+        .collect();
     let wanted: BTreeMap<&String, Value> = expected
         .iter()
-        .map(|(key, values)| (key, of(values)))
+        .map(|(key, values)| (key, rounded(&of(values))))
         .collect();
-    let wanted: BTreeMap<&String, &Value> =
-        wanted.iter().map(|(key, value)| (*key, value)).collect();
     assert_eq!(rows, wanted, "{name} of tracepoint {number}");
+}
+
+/// A quotient with as many digits as a reader of JSON need keep.
+fn rounded(value: &Value) -> Value {
+    match value.as_f64().filter(|_| value.is_f64()) {
+        Some(quotient) => format!("{quotient:.12e}").into(),
+        None => value.clone(),
+    }
 }
 
 fn powers(values: &Values) -> Value {
