@@ -24,12 +24,18 @@ pub enum Column {
     ProgramCounter,
     /// `time_us`: microseconds, of `$trace_timestamp`.
     Time,
+    /// `time_ns`: nanoseconds, where the frame has them.
+    Nanoseconds,
     /// `thread`: the kernel's number, of `$trace_thread`.
     Thread,
     /// `cpu`: of `$trace_cpu`.
     Cpu,
     /// `stepping`: `true` in a frame that a step of `while-stepping` made.
     Stepping,
+    /// `duration_ns`: how long the frame's span took, in nanoseconds.
+    Duration,
+    /// `ended`: how the frame's span ended, such as `return`.
+    Ended,
     /// `$name`: a trace state variable, in decimal, or else a register, as `0x…`.
     Named(String),
     /// `0xADDRESS@LENGTH`: collected memory, two digits a byte in the order of the addresses, `??` for a byte that
@@ -58,6 +64,9 @@ impl FromStr for Column {
             "tracepoint" => Self::Tracepoint,
             "pc" => Self::ProgramCounter,
             "time_us" => Self::Time,
+            "time_ns" => Self::Nanoseconds,
+            "duration_ns" => Self::Duration,
+            "ended" => Self::Ended,
             "thread" => Self::Thread,
             "cpu" => Self::Cpu,
             "stepping" => Self::Stepping,
@@ -103,6 +112,9 @@ impl Column {
             Self::Tracepoint => "tracepoint".to_owned(),
             Self::ProgramCounter => "pc".to_owned(),
             Self::Time => "time_us".to_owned(),
+            Self::Nanoseconds => "time_ns".to_owned(),
+            Self::Duration => "duration_ns".to_owned(),
+            Self::Ended => "ended".to_owned(),
             Self::Thread => "thread".to_owned(),
             Self::Cpu => "cpu".to_owned(),
             Self::Stepping => "stepping".to_owned(),
@@ -115,10 +127,10 @@ impl Column {
     /// Whether the file has the column's data: a variable or a register of its name.
     #[must_use]
     pub fn is_in(&self, file: &TraceFile) -> bool {
-        !matches!(source(file, self), Source::Missing)
+        !matches!(source(file, self), Source::Missing(_))
     }
 
-    /// The default columns: those that every frame may have, and each variable of the program.
+    /// The default columns: those that every frame may have, those of spans in a file with spans, and each variable of the program.
     #[must_use]
     pub fn standard(file: &TraceFile) -> Vec<Self> {
         let own = |name: &&str| !["trace_timestamp", "trace_thread", "trace_cpu"].contains(name);
@@ -127,6 +139,10 @@ impl Column {
             .iter()
             .map(|variable| variable.name.as_str())
             .filter(own);
+        let of_spans = match file.spans().is_empty() {
+            true => &[][..],
+            false => &[Self::Duration, Self::Ended],
+        };
         [
             Self::Frame,
             Self::Tracepoint,
@@ -136,6 +152,7 @@ impl Column {
             Self::Cpu,
         ]
         .into_iter()
+        .chain(of_spans.iter().cloned())
         .chain(names.map(|name| Self::Named(name.to_owned())))
         .collect()
     }
@@ -146,12 +163,68 @@ enum Source<'a> {
     Plain(&'a Column),
     Variable(VariableNumber),
     Register(&'a Register),
-    /// Nothing in the file has this name.
-    Missing,
+    /// No variable and no register of the file has this name, which is here with its `$`.
+    Missing(String),
 }
 
-/// Writes a line of titles and a line for each frame. `evaluate` returns the printed value of an expression in a frame, or `None`.
-/// The result has for each column whether a frame had a value for it.
+/// The columns of a file's table.
+pub struct Table<'a> {
+    file: &'a TraceFile,
+    columns: &'a [Column],
+    sources: Vec<Source<'a>>,
+}
+
+impl<'a> Table<'a> {
+    /// A table with these columns.
+    #[must_use]
+    pub fn new(file: &'a TraceFile, columns: &'a [Column]) -> Self {
+        Self {
+            file,
+            columns,
+            sources: columns.iter().map(|column| source(file, column)).collect(),
+        }
+    }
+
+    /// Appends the line of titles.
+    pub fn titles(&self, text: &mut String) {
+        for (index, column) in self.columns.iter().enumerate() {
+            push_cell(text, index, &column.title());
+        }
+        text.push('\n');
+    }
+
+    /// Appends the line of a frame. `evaluate` returns the printed value of an expression in that frame, or `None`. A name that is of no variable
+    /// and no register is one, too. `told` is set for each column that has a value.
+    pub fn row(
+        &self,
+        frame: &Frame<'_>,
+        mut evaluate: impl FnMut(&str) -> Option<String>,
+        told: &mut [bool],
+        text: &mut String,
+    ) {
+        for ((index, source), told) in self.sources.iter().enumerate().zip(told) {
+            let cell = match source {
+                Source::Plain(Column::Expression(expression)) => evaluate(expression),
+                Source::Plain(column) => plain(self.file, frame, column),
+                Source::Variable(number) => frame.variable(*number).map(|value| value.to_string()),
+                Source::Register(register) => frame.register(register.number).map(|bytes| {
+                    let mut text = String::new();
+                    match frame.byte_order() {
+                        ByteOrder::Big => hex::push_number(&mut text, bytes.iter()),
+                        ByteOrder::Little => hex::push_number(&mut text, bytes.iter().rev()),
+                    }
+                    text
+                }),
+                Source::Missing(name) => evaluate(name),
+            };
+            *told |= cell.is_some();
+            push_cell(text, index, cell.as_deref().unwrap_or_default());
+        }
+        text.push('\n');
+    }
+}
+
+/// Writes a line of titles and a line for each frame, as [`Table`] has them. The result has for each column whether a frame had a value for it.
 ///
 /// # Errors
 /// When the sink refuses.
@@ -163,33 +236,13 @@ pub fn write<'a>(
 ) -> Result<Vec<bool>, ConvertError> {
     let mut line = String::new();
     let mut told = vec![false; columns.len()];
-    for (index, column) in columns.iter().enumerate() {
-        push_cell(&mut line, index, &column.title());
-    }
-    let sources: Vec<_> = columns.iter().map(|column| source(file, column)).collect();
-    line.push('\n');
+    let table = Table::new(file, columns);
+    table.titles(&mut line);
     out.write_all(line.as_bytes())?;
     for frame in file.frames() {
         line.clear();
-        for ((index, source), told) in sources.iter().enumerate().zip(&mut told) {
-            let cell = match source {
-                Source::Plain(Column::Expression(text)) => evaluate(frame, text),
-                Source::Plain(column) => plain(&frame, column),
-                Source::Variable(number) => frame.variable(*number).map(|value| value.to_string()),
-                Source::Register(register) => frame.register(register.number).map(|bytes| {
-                    let mut text = String::new();
-                    match frame.byte_order() {
-                        ByteOrder::Big => hex::push_number(&mut text, bytes.iter()),
-                        ByteOrder::Little => hex::push_number(&mut text, bytes.iter().rev()),
-                    }
-                    text
-                }),
-                Source::Missing => None,
-            };
-            *told |= cell.is_some();
-            push_cell(&mut line, index, &cell.unwrap_or_default());
-        }
-        line.push('\n');
+        let evaluate = |expression: &str| evaluate(frame, expression);
+        table.row(&frame, evaluate, &mut told, &mut line);
         out.write_all(line.as_bytes())?;
     }
     out.flush()?;
@@ -209,15 +262,19 @@ fn source<'a>(file: &'a TraceFile, column: &'a Column) -> Source<'a> {
         "pc" => layout.program_counter(),
         _ => layout.by_name(name),
     });
-    register.map_or(Source::Missing, Source::Register)
+    register.map_or_else(|| Source::Missing(column.title()), Source::Register)
 }
 
-fn plain(frame: &Frame<'_>, column: &Column) -> Option<String> {
+fn plain(file: &TraceFile, frame: &Frame<'_>, column: &Column) -> Option<String> {
+    let span = || file.spans().at(frame.number());
     match column {
         Column::Frame => Some(frame.number().to_string()),
         Column::Tracepoint => Some(frame.tracepoint().to_string()),
         Column::ProgramCounter => frame.program_counter().map(|pc| pc.to_string()),
         Column::Time => frame.timestamp().map(|time| time.to_string()),
+        Column::Nanoseconds => frame.nanoseconds().map(|time| time.to_string()),
+        Column::Duration => span()?.duration_ns().map(|time| time.to_string()),
+        Column::Ended => span().map(|span| span.end.name().to_owned()),
         Column::Thread => frame.thread().map(|thread| thread.to_string()),
         Column::Cpu => frame.cpu().map(|cpu| cpu.to_string()),
         Column::Stepping => frame.is_step().map(|step| step.to_string()),

@@ -1,5 +1,6 @@
 //! The values of a frame as data, for tables whose columns have types.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tracewire_debuginfo::SourcePlace;
@@ -187,6 +188,34 @@ impl<'a> Viewer<'a> {
             });
         }
         shapes
+    }
+
+    /// The names of all values that frames of the file have, in the order of tracepoints and lists. That of the duration of a span is not
+    /// among them.
+    #[must_use]
+    pub fn value_names(&self) -> Vec<String> {
+        let mut frames: BTreeMap<_, Frame<'a>> = BTreeMap::new();
+        let mut add = |frame: Frame<'a>| {
+            if self.is_listed(frame) {
+                let key = (frame.tracepoint(), self.place_key(frame));
+                frames.entry(key).or_insert(frame);
+            }
+        };
+        match self.representatives() {
+            Some(numbers) => (numbers.iter())
+                .filter_map(|number| self.file().frame(*number))
+                .for_each(&mut add),
+            None => self.file().frames().for_each(&mut add),
+        }
+        let mut names: Vec<String> = Vec::new();
+        for frame in frames.into_values() {
+            for shape in self.value_shapes(frame) {
+                if shape.expression != DURATION && !names.contains(&shape.expression) {
+                    names.push(shape.expression);
+                }
+            }
+        }
+        names
     }
 
     /// Frames that have every [`place_key`](Self::place_key) of each tracepoint among them, found without reading the frames of a file;

@@ -43,6 +43,7 @@ mod seal;
 mod specification;
 mod streams;
 mod support;
+mod tables;
 mod waiting;
 mod watches;
 mod working;

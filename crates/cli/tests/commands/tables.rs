@@ -1,0 +1,242 @@
+//! `convert` to CSV: a line for each row that `show` has, with the same values.
+
+use std::collections::HashMap;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::Built;
+
+/// Calls functions with a structure, a text and a variable that has the name of a column.
+const CALLS: &str = r#"
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct pair { int a; const char *text; };
+
+static jmp_buf out;
+
+__attribute__ ((noinline)) int
+twice (int n, struct pair *p)
+{
+  __asm__ volatile ("" ::: "memory");
+  if (n % 1000 == 999)
+    longjmp (out, 1);
+  return n * 2 + p->a;
+}
+
+__attribute__ ((noinline)) void
+note (const char *frame, double half)
+{
+  __asm__ volatile ("" : : "r" (frame), "x" (half) : "memory");
+}
+
+int
+main (int count, char **arguments)
+{
+  static const char *texts[] = { "plain", "with, a comma", "with \"quotes\"", "" };
+  volatile int calls = atol (arguments[1]);
+  for (volatile int n = 0; n < calls; n++)
+    {
+      struct pair pair = { n, texts[n % 4] };
+      if (setjmp (out) == 0)
+        twice (n, &pair);
+      if (n % 100 == 0)
+        note (pair.text, n / 2.0);
+    }
+  return count == 0;
+}
+"#;
+
+/// The cells of a table, by the titles of their columns.
+fn rows(table: &str) -> (Vec<String>, Vec<HashMap<String, String>>) {
+    let mut lines = vec![vec![String::new()]];
+    let mut is_quoted = false;
+    for character in table.chars() {
+        let line = lines.last_mut().expect("a line");
+        let is_empty = line.last().is_some_and(String::is_empty);
+        match character {
+            // Two quotes are one.
+            '"' if !is_quoted && !is_empty => {
+                is_quoted = true;
+                line.last_mut().expect("a cell").push('"');
+            }
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => line.push(String::new()),
+            '\n' if !is_quoted => lines.push(vec![String::new()]),
+            other => line.last_mut().expect("a cell").push(other),
+        }
+    }
+    assert_eq!(
+        lines.pop(),
+        Some(vec![String::new()]),
+        "it ends with a line"
+    );
+    let titles = lines.remove(0);
+    let rows = lines.into_iter().map(|cells| {
+        assert_eq!(cells.len(), titles.len(), "{cells:?}");
+        titles.iter().cloned().zip(cells).collect()
+    });
+    (titles.clone(), rows.collect())
+}
+
+#[test]
+fn a_table_has_the_rows_and_the_values_of_a_list() {
+    let built = Built::new(CALLS, &["-O1"]);
+    // Fewer frames are made into text by one thread, more by several.
+    for calls in ["500", "30000"] {
+        for file in ["run.tf", "run.twr"] {
+            built
+                .run(&[
+                    "record",
+                    "-o",
+                    file,
+                    "-t",
+                    "span twice : n, /s p->text, *p, $retval",
+                    "-t",
+                    "note : frame, half",
+                    "--",
+                    built.program.to_str().expect("a name"),
+                    calls,
+                ])
+                .code(0);
+            let shown = built.run(&["show", "--json", file]).code(0).json();
+            built.run(&["convert", file, "run.csv"]).code(0);
+            let table = fs::read_to_string(built.path("run.csv")).expect("a table");
+            let (titles, rows) = rows(&table);
+            assert_eq!(
+                titles,
+                [
+                    "frame",
+                    "tracepoint",
+                    "pc",
+                    "time_us",
+                    "thread",
+                    "cpu",
+                    "duration_ns",
+                    "ended",
+                    "n",
+                    "p->text",
+                    "*p",
+                    "$retval",
+                    "(frame)",
+                    "half"
+                ]
+            );
+            assert_eq!(rows.len(), shown.len());
+            for (row, shown) in rows.iter().zip(&shown) {
+                let is_left = shown["ended"] == "longjmp";
+                for name in ["frame", "tracepoint", "time_us", "duration_ns"] {
+                    let number = shown[name].as_u64();
+                    let number = number.map_or_else(String::new, |number| number.to_string());
+                    assert_eq!(row[name], number, "{name} of {shown}");
+                }
+                assert_eq!(row["ended"], shown["ended"].as_str().unwrap_or_default());
+                let values = shown["values"].as_array().map_or(&[][..], Vec::as_slice);
+                let value = |name: &str| {
+                    let mut values = values.iter();
+                    let value: Option<&Value> = values.find(|value| value["expression"] == name);
+                    let text = value.and_then(|value| value["value"].as_str());
+                    text.filter(|text| *text != "<unavailable>")
+                        .unwrap_or_default()
+                };
+                for name in ["n", "p->text", "*p", "$retval", "half"] {
+                    assert_eq!(row[name], value(name), "{name} of {shown}");
+                }
+                assert_eq!(row["(frame)"], value("frame"), "{shown}");
+                let has_value = shown["tracepoint"] == 1 && !is_left;
+                assert_eq!(!row["$retval"].is_empty(), has_value, "{shown}");
+            }
+            let left = rows.iter().filter(|row| row["ended"] == "longjmp").count();
+            assert_eq!(left, calls.parse::<usize>().expect("a number") / 1000);
+        }
+    }
+}
+
+#[test]
+fn columns_are_what_was_asked_for() {
+    let built = Built::new(CALLS, &["-O1"]);
+    let program = built.program.to_str().expect("a name");
+    built
+        .run(&[
+            "record",
+            "-o",
+            "run.tf",
+            "-t",
+            "span twice : n",
+            "--",
+            program,
+            "5",
+        ])
+        .code(0);
+    let titles = ["n * 2", "time_ns", "$retval", "ended", "$rdi", "$duration"];
+    let columns = titles.map(|title| ["--column", title]).concat();
+    let converted = built.run(&[&["convert", "run.tf", "run.csv"], &*columns].concat());
+    converted.code(0);
+    let table = fs::read_to_string(built.path("run.csv")).expect("a table");
+    let (found, rows) = rows(&table);
+    assert_eq!(found, titles);
+    assert_eq!(rows.len(), 5);
+    for (n, row) in rows.iter().enumerate() {
+        assert_eq!(row["n * 2"], (2 * n).to_string());
+        // It was not collected, but the register was.
+        assert_eq!(row["$retval"], (3 * n).to_string());
+        assert_eq!(row["ended"], "return");
+        assert!(row["time_ns"].parse::<u64>().is_ok(), "{row:?}");
+        assert!(row["$duration"].parse::<u64>().is_ok(), "{row:?}");
+        assert_eq!(row["$rdi"], format!("{n:#x}"), "{row:?}");
+    }
+    let converted = built.run(&["convert", "run.tf", "run.csv", "--column", "$other"]);
+    converted.code(0).says(&[
+        "--column $other could be worked out for no frame: the file has no variable, no register and no value of this name",
+    ]);
+}
+
+#[test]
+fn spans_are_found_by_what_their_entries_and_returns_have() {
+    let built = Built::new(CALLS, &["-O1"]);
+    let program = built.program.to_str().expect("a name");
+    for (statement, list) in [("span", "n, *p, $retval"), ("return", "n")] {
+        let tracepoint = format!("{statement} twice : {list}");
+        built
+            .run(&[
+                "record",
+                "-o",
+                "run.tf",
+                "-t",
+                &tracepoint,
+                "--",
+                program,
+                "2500",
+            ])
+            .code(0);
+        let shown = built.run(&["show", "--json", "run.tf"]).code(0).json();
+        for (condition, is_it) in [
+            ("$retval == 36", (|n| n == 12) as fn(u64) -> bool),
+            ("n > 10 && $retval < 45", |n| n > 10 && n < 15),
+            ("$retval >= 0 && $duration >= 0ns && n % 1000 > 996", |n| {
+                n % 1000 > 996 && n % 1000 != 999
+            }),
+            ("$duration > 1s", |_| false),
+        ] {
+            let wanted: Vec<u64> = shown
+                .iter()
+                // What `longjmp` leaves has no return to collect a list at.
+                .filter(|frame| {
+                    crate::support::value(frame, "n")
+                        .is_some_and(|number| is_it(number.parse().expect("a number")))
+                })
+                .map(|frame| frame["frame"].as_u64().expect("a number"))
+                .collect();
+            let found = built.run(&["find", "run.tf", "--where", condition]);
+            let found: Vec<u64> = found
+                .code(i32::from(wanted.is_empty()))
+                .stdout
+                .lines()
+                .map(|line| line.parse().expect("a number"))
+                .collect();
+            assert_eq!(found, wanted, "{condition} of {tracepoint}");
+        }
+    }
+}
