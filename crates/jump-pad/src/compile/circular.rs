@@ -29,8 +29,8 @@ const KEPT: [(AsmRegister64, u8); 3] = [(r8, 0), (r9, 1), (r10, 2)];
 const HEAD: u8 = 3;
 const NEWEST: u8 = 4;
 
-/// How many bytes of a ring are freed at a time, but at most 1/64 of the ring. Three locked instructions free them, and these are
-/// most of its cost.
+/// How many bytes of a ring are freed at a time, but at most 1/64 of the ring: not every hit has to. The records that are freed were
+/// fetched before.
 const AT_ONCE: u64 = 4 << 10;
 
 /// The jump targets of making space.

@@ -182,6 +182,8 @@ struct Expanded {
 /// Reads a lean recording. A trace file of up to `most` bytes is made in memory.
 fn expand(recording: FileBytes, path: Option<&Path>, most: usize) -> Result<Expanded, OpenError> {
     let mut outline = Outline::of(&recording, most)?;
+    let length = outline.length();
+    check_size(length)?;
     let damage = outline.take_damage();
     if let Some(whole) = outline.take_whole() {
         return Ok(Expanded {
@@ -192,7 +194,6 @@ fn expand(recording: FileBytes, path: Option<&Path>, most: usize) -> Result<Expa
     }
     let recording = Arc::new(recording);
     let (index, frames_end) = outline.take_index();
-    let length = outline.length();
     let expansion = Expansion::new(Arc::<FileBytes>::clone(&recording), outline);
     match PagedMemory::new(length, expansion) {
         Ok(memory) => Ok(Expanded {
@@ -206,6 +207,15 @@ fn expand(recording: FileBytes, path: Option<&Path>, most: usize) -> Result<Expa
             damage,
             frames: None,
         }),
+    }
+}
+
+/// Checks that the index can hold the places of a file.
+const fn check_size(bytes: usize) -> Result<(), OpenError> {
+    let size = bytes as u64;
+    match size < 1 << 48 {
+        true => Ok(()),
+        false => Err(OpenError::TooLarge { size }),
     }
 }
 
@@ -338,11 +348,7 @@ impl TraceFile {
             }
             false => (bytes, None, None, cache),
         };
-        if bytes.len() as u64 >= 1 << 48 {
-            return Err(OpenError::TooLarge {
-                size: bytes.len() as u64,
-            });
-        }
+        check_size(bytes.len())?;
         let body = bytes
             .strip_prefix(HEADER)
             .ok_or_else(|| other_header(&bytes))?;

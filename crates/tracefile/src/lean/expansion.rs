@@ -101,7 +101,7 @@ impl Outline {
         let start = self.frames_end;
         let entries = read.index.into_iter();
         self.index
-            .extend(entries.map(|entry| ((start as u64) << 16) + entry));
+            .extend(entries.map(|entry| ((start as u64) << 16).wrapping_add(entry)));
         self.blocks.push(PlacedBlock { start, block });
         self.frames_end += read.length;
         match (&mut self.whole, read.frames) {
