@@ -1,24 +1,22 @@
 //! `convert`: trace files to other formats and back; merging, cutting, splitting.
 
-use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use clap::{Args, ValueHint};
 use tempfile::NamedTempFile;
-use tracewire_convert::csv::{Column, Table};
+use tracewire_convert::csv::Column;
 use tracewire_convert::part::{self, SplitBy};
 use tracewire_convert::{Format, Source, ctf, json, merge};
 use tracewire_model::FrameNumber;
 use tracewire_model::ThreadId;
 use tracewire_tracefile::TraceFile;
-use tracewire_views::{Program, Viewer};
+use tracewire_views::Viewer;
 
 use crate::answer::Answer;
 use crate::debuginfod::DebuginfodArguments;
@@ -27,7 +25,7 @@ use crate::export::{self, Destination, Programs, RunFile};
 use crate::frames::{FrameRange, parse_time};
 use crate::progress::Progress;
 use crate::types::TypeArguments;
-use crate::{in_order, open, output, several};
+use crate::{csv, open, output, several};
 
 pub const HELP: &str = "\
 The format of IN is detected from its content: a trace file or JSON lines. That of OUT from its name, or --to:
@@ -55,7 +53,7 @@ An execution trace is converted to
 Several INs are merged in the order of time; in the formats of whole runs each is a process. --frame and --time cut; --split-by makes several files of OUT's name, with \
 the part's name before the ending.
 
-Columns of a table: frame, tracepoint, pc, time_us, time_ns, thread, cpu, stepping, duration_ns and ended (of a span), $variable, \
+Columns of a table: process (of a run of several), frame, tracepoint, pc, time_us, time_ns, thread, cpu, stepping, duration_ns and ended (of a span), $variable, \
 $register, 0xADDRESS@LENGTH, or any expression. Without --column: what all frames have, and all values. A span is one line.
 
 Examples:
@@ -217,6 +215,19 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     if export::is_exported(format) && arguments.split_by.is_none() {
         let files = run_files(whole, arguments)?;
         return export::write(&files, destination, format, arguments);
+    }
+    if format == Format::Csv
+        && arguments.split_by.is_none()
+        && whole.iter().all(|named| named.process.is_some())
+    {
+        let files = run_files(whole, arguments)?;
+        let files: Vec<(Option<ThreadId>, &TraceFile)> = (files.iter())
+            .map(|part| (part.process.map(|(process, _)| process), &part.file))
+            .collect();
+        into_place(out, |mut sink| {
+            csv::write(&files, &columns, arguments, Progress::default, &mut sink)
+        })?;
+        return Ok(Answer::Yes);
     }
     let sources: Vec<PathBuf> = whole.into_iter().map(|named| named.path).collect();
     let file = merged(&sources, arguments)?;
@@ -408,7 +419,7 @@ fn write(
                 let _progress = progress();
                 json::write(file, &mut sink)?;
             }
-            Format::Csv => write_table(file, columns, arguments, progress, &mut sink)?,
+            Format::Csv => csv::write(&[(None, file)], columns, arguments, progress, &mut sink)?,
             Format::Ctf => bail!("a CTF trace is a folder"),
             Format::Chrome | Format::Perfetto | Format::Otlp | Format::Firefox | Format::Folded => {
                 bail!("{format} is of a whole run")
@@ -451,131 +462,6 @@ fn parent(path: &Path) -> &Path {
     path.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
-}
-
-/// A line for each frame of a list: a span has one. A value that the frame does not have is an empty cell, which a table treats as missing.
-fn write_table(
-    file: &TraceFile,
-    columns: &[Column],
-    arguments: &ConvertArguments,
-    progress: impl FnOnce() -> Progress,
-    sink: &mut impl Write,
-) -> anyhow::Result<()> {
-    let standard;
-    let asked = !columns.is_empty();
-    let program = match asked && !columns.iter().any(|column| is_evaluated(column, file)) {
-        true => Program::default(),
-        false => Programs::new(arguments)?.of(file)?,
-    };
-    let columns = if asked {
-        let viewer = Viewer::new(file, &program);
-        for column in columns {
-            if let Column::Expression(text) = column {
-                viewer
-                    .check_expression(text)
-                    .map_err(|error| anyhow!("--column: {error}\n{}", error.underlined()))?;
-            }
-        }
-        columns
-    } else {
-        standard = standard_columns(file, &program);
-        &standard
-    };
-    let progress = progress();
-    let table = Table::new(file, columns);
-    let mut text = String::new();
-    table.titles(&mut text);
-    sink.write_all(text.as_bytes())?;
-    let evaluated = columns.iter().filter(|column| is_evaluated(column, file));
-    let named: HashSet<String> = evaluated.map(Column::title).collect();
-    let is_unknown = |name: &str| {
-        let is_it = |column: &Column| matches!(column, Column::Named(_)) && column.title() == name;
-        !["$retval", "$duration"].contains(&name) && columns.iter().any(is_it)
-    };
-    let told = Mutex::new((vec![false; columns.len()], HashMap::new()));
-    let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
-        let mut text = String::new();
-        let mut has_value = vec![false; columns.len()];
-        let mut reasons = HashMap::new();
-        let frames = (numbers.iter()).filter_map(|number| viewer.file().frame(*number));
-        for frame in frames.filter(|frame| viewer.is_listed(*frame)) {
-            let saved = frame.saved_state();
-            let values = match named.is_empty() {
-                true => Vec::new(),
-                false => viewer.shared_values(frame, &saved, |name| named.contains(name)),
-            };
-            let evaluate = |name: &str| {
-                let result = match values.iter().find(|value| *value.expression == *name) {
-                    Some(value) => match &value.error {
-                        None => return Some(value.shown.text().to_owned()).filter(is_available),
-                        Some(error) => Err(error.clone()),
-                    },
-                    // A convenience variable that is not known is `void` in GDB.
-                    None if is_unknown(name) => Ok(None),
-                    None => viewer.print(frame, name).map_err(|error| error.to_string()),
-                };
-                result.unwrap_or_else(|error| {
-                    reasons.entry(name.to_owned()).or_insert(error);
-                    None
-                })
-            };
-            table.row(&frame, evaluate, &mut has_value, &mut text);
-        }
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        for (told, has_value) in told.0.iter_mut().zip(has_value) {
-            *told |= has_value;
-        }
-        for (name, reason) in reasons {
-            told.1.entry(name).or_insert(reason);
-        }
-        Ok(text.into_bytes())
-    };
-    in_order::render(file, program, file.frames(), &render, |text| {
-        Ok(sink.write_all(text)?)
-    })?;
-    drop(progress);
-    let (told, reasons) = told.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if asked && file.frame_count() > 0 {
-        for (column, _) in columns.iter().zip(told).filter(|(_, told)| !told) {
-            let title = column.title();
-            let reason = match reasons.get(&title) {
-                Some(error) if column.is_in(file) => error.to_owned(),
-                _ if column.is_in(file) => "no frame holds it".to_owned(),
-                _ => "the file has no variable, no register and no value of this name".to_owned(),
-            };
-            message!("tracewire: --column {title} could be worked out for no frame: {reason}");
-        }
-    }
-    Ok(())
-}
-
-/// The columns of a table for which none were asked: what frames have, and all values.
-fn standard_columns(file: &TraceFile, program: &Program) -> Vec<Column> {
-    let mut columns = Column::standard(file);
-    for name in Viewer::new(file, program).value_names() {
-        let column = match name.parse() {
-            Ok(column @ (Column::Expression(_) | Column::Named(_))) => column,
-            // A variable may have the name of a column.
-            _ => Column::Expression(format!("({name})")),
-        };
-        if !columns.contains(&column) {
-            columns.push(column);
-        }
-    }
-    columns
-}
-
-/// Whether a column is an expression, and not something that frames have by its name.
-fn is_evaluated(column: &Column, file: &TraceFile) -> bool {
-    match column {
-        Column::Expression(_) => true,
-        Column::Named(_) => !column.is_in(file),
-        _ => false,
-    }
-}
-
-fn is_available(value: &String) -> bool {
-    value != "<unavailable>"
 }
 
 /// A CTF trace, made beside its place and moved there when it is complete.

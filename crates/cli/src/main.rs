@@ -13,6 +13,7 @@ mod clients;
 mod command_line;
 mod complete;
 mod convert;
+mod csv;
 mod dataset;
 mod debuginfod;
 mod demo;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::str::FromStr;
 
 use tracewire_arch::Register;
-use tracewire_model::{Address, ByteOrder, VariableNumber};
+use tracewire_model::{Address, ByteOrder, ThreadId, VariableNumber};
 use tracewire_tracefile::{Frame, TraceFile};
 
 use crate::error::ConvertError;
@@ -16,6 +16,8 @@ const MAX_MEMORY: u64 = 1 << 20;
 /// The contents of a column. A cell whose value was not collected is empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Column {
+    /// `process`: the process, in a run of several.
+    Process,
     /// `frame`: the frame's number.
     Frame,
     /// `tracepoint`: the tracepoint's number.
@@ -60,6 +62,7 @@ impl FromStr for Column {
         };
         Ok(match text {
             "" => return Err(error("expected a name or an expression")),
+            "process" => Self::Process,
             "frame" => Self::Frame,
             "tracepoint" => Self::Tracepoint,
             "pc" => Self::ProgramCounter,
@@ -108,6 +111,7 @@ impl Column {
     #[must_use]
     pub fn title(&self) -> String {
         match self {
+            Self::Process => "process".to_owned(),
             Self::Frame => "frame".to_owned(),
             Self::Tracepoint => "tracepoint".to_owned(),
             Self::ProgramCounter => "pc".to_owned(),
@@ -172,6 +176,7 @@ pub struct Table<'a> {
     file: &'a TraceFile,
     columns: &'a [Column],
     sources: Vec<Source<'a>>,
+    process: Option<ThreadId>,
 }
 
 impl<'a> Table<'a> {
@@ -182,7 +187,15 @@ impl<'a> Table<'a> {
             file,
             columns,
             sources: columns.iter().map(|column| source(file, column)).collect(),
+            process: None,
         }
+    }
+
+    /// Of the frames of one process of several.
+    #[must_use]
+    pub fn with_process(mut self, process: Option<ThreadId>) -> Self {
+        self.process = process;
+        self
     }
 
     /// Appends the line of titles.
@@ -205,6 +218,7 @@ impl<'a> Table<'a> {
         for ((index, source), told) in self.sources.iter().enumerate().zip(told) {
             let cell = match source {
                 Source::Plain(Column::Expression(expression)) => evaluate(expression),
+                Source::Plain(Column::Process) => self.process.map(|process| process.to_string()),
                 Source::Plain(column) => plain(self.file, frame, column),
                 Source::Variable(number) => frame.variable(*number).map(|value| value.to_string()),
                 Source::Register(register) => frame.register(register.number).map(|bytes| {
@@ -292,7 +306,7 @@ fn plain(file: &TraceFile, frame: &Frame<'_>, column: &Column) -> Option<String>
                 text
             })
         }
-        Column::Named(_) | Column::Expression(_) => None,
+        Column::Process | Column::Named(_) | Column::Expression(_) => None,
     }
 }
 
