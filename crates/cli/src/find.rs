@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use anyhow::Context as _;
 use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, ThreadId};
-use tracewire_tracefile::{Frame, Search};
+use tracewire_tracefile::{Frame, Part, Search};
 use tracewire_views::{Criteria, JsonWriter, LineCriterion, Program, Viewer, words};
 
 use crate::answer::Answer;
@@ -14,31 +14,22 @@ use crate::execution::{self, FileKind, Kind, refuse_options};
 use crate::frame_output::write_json;
 use crate::open;
 use crate::progress::Progress;
+use crate::several;
 use crate::stdout::output_of;
 
 /// `find`.
 pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
+    if let Some(parts) = several::parts_of(&arguments.file)? {
+        return find_in_run(arguments, &parts);
+    }
     let path = match execution::kind(&arguments.file)? {
         Kind::Execution(source) => return execution::find::find(source, arguments),
         Kind::TraceFile(path) => path,
     };
     let file = arguments.machine.trace_file(&path, &arguments.elf)?;
-    refuse_options(
-        &[
-            ("--writes", arguments.writes.is_some()),
-            ("--reads", arguments.reads.is_some()),
-            ("--register", arguments.register.is_some()),
-            ("--before", arguments.before.is_some()),
-            ("--after", arguments.after.is_some()),
-            ("--last", arguments.last),
-        ],
-        FileKind::TraceFile,
-    )?;
+    refuse_execution_options(arguments)?;
     let mut criteria = criteria(arguments)?;
-    let location = match &arguments.pc {
-        Some(CodePlace::Location(location)) => Some(location),
-        _ => None,
-    };
+    let location = location(arguments);
     let symbols_wanted = arguments.json
         || criteria.line.is_some()
         || criteria.condition.is_some()
@@ -52,11 +43,7 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
         line.check(&program)?;
     }
     if let Some(location) = location {
-        if program.is_empty() {
-            anyhow::bail!("--pc {location} needs the program's symbols: name it with --elf");
-        }
-        let places = program.code_places(location);
-        criteria.places = Some(places.with_context(|| format!("--pc {location}"))?);
+        criteria.places = Some(places_of(location, &program)?);
     }
     let viewer = Viewer::new(&file, &program);
     let limit = if arguments.first { 1 } else { usize::MAX };
@@ -95,6 +82,126 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
         }
     }
     Ok(answer)
+}
+
+/// Refuses what is for execution traces.
+fn refuse_execution_options(arguments: &FindArguments) -> anyhow::Result<()> {
+    refuse_options(
+        &[
+            ("--writes", arguments.writes.is_some()),
+            ("--reads", arguments.reads.is_some()),
+            ("--register", arguments.register.is_some()),
+            ("--before", arguments.before.is_some()),
+            ("--after", arguments.after.is_some()),
+            ("--last", arguments.last),
+        ],
+        FileKind::TraceFile,
+    )
+}
+
+const fn location(arguments: &FindArguments) -> Option<&String> {
+    match &arguments.pc {
+        Some(CodePlace::Location(location)) => Some(location),
+        _ => None,
+    }
+}
+
+fn places_of(location: &str, program: &Program) -> anyhow::Result<Vec<Address>> {
+    if program.is_empty() {
+        anyhow::bail!("--pc {location} needs the program's symbols: name it with --elf");
+    }
+    let places = program.code_places(location);
+    places.with_context(|| format!("--pc {location}"))
+}
+
+/// `find` in a run of several processes: the process and the frame number of each, by their times.
+fn find_in_run(arguments: &FindArguments, parts: &[Part]) -> anyhow::Result<Answer> {
+    refuse_execution_options(arguments)?;
+    if arguments.from > 0 {
+        anyhow::bail!(
+            "--from is for the trace file of one process: each has a frame {}",
+            arguments.from
+        );
+    }
+    let criteria = criteria(arguments)?;
+    let opened = open::run(
+        parts,
+        &arguments.elf,
+        arguments.debuginfod,
+        arguments.machine,
+    )?;
+    let mut has_line = false;
+    let mut searches: Vec<(Viewer<'_>, Criteria)> = Vec::with_capacity(opened.len());
+    for (process, file, program) in &opened {
+        let mut criteria = criteria.clone();
+        if let Some(location) = location(arguments) {
+            // Programs of a run differ: one without the place has none of its frames.
+            criteria.places = Some(places_of(location, program).unwrap_or_default());
+        }
+        has_line |= (criteria.line.as_ref()).is_none_or(|line| line.check(program).is_ok());
+        searches.push((
+            Viewer::new(file, program).with_process(Some(*process)),
+            criteria,
+        ));
+    }
+    let mut programs = opened.iter().map(|(_, _, program)| program);
+    if let (Some(line), false, Some(program)) = (&criteria.line, has_line, programs.next()) {
+        line.check(program)?;
+    }
+    if let Some(location) = location(arguments)
+        && searches
+            .iter()
+            .all(|(_, criteria)| criteria.places.as_ref().is_some_and(Vec::is_empty))
+        && let Some((_, _, program)) = opened.first()
+    {
+        places_of(location, program)?;
+    }
+    let mut found: Vec<(u64, usize, FrameNumber)> = Vec::new();
+    let mut unknown = None;
+    for (index, (viewer, criteria)) in searches.iter().enumerate() {
+        let mut matches = criteria.find(viewer, FrameNumber(0));
+        // A frame without a time comes with the one before it.
+        let mut last = 0;
+        for frame in matches.by_ref() {
+            let frame = frame?;
+            last = frame.timestamp().unwrap_or(last).max(last);
+            found.push((last, index, frame.number()));
+        }
+        unknown = unknown.or_else(|| matches.unknown().cloned());
+    }
+    found.sort_by_key(|(time, _, _)| *time);
+    if arguments.first {
+        found.truncate(1);
+    }
+    let mut output = output_of(arguments.json);
+    let mut writers: Vec<_> = searches
+        .iter()
+        .map(|(viewer, _)| JsonWriter::new(viewer))
+        .collect();
+    for (_, index, number) in &found {
+        let (Some((viewer, _)), Some(writer)) = (searches.get(*index), writers.get_mut(*index))
+        else {
+            debug_assert!(false, "each frame is of a file that was searched");
+            continue;
+        };
+        match (
+            arguments.json,
+            viewer.file().frame(*number),
+            viewer.process(),
+        ) {
+            (true, Some(frame), _) => write_json(&mut output, writer, frame)?,
+            (_, _, Some(process)) => writeln!(output, "{process} {number}")?,
+            _ => debug_assert!(false, "a frame that was found is there, and its process"),
+        }
+    }
+    output.flush()?;
+    if !found.is_empty() {
+        return Ok(Answer::Yes);
+    }
+    if let Some((viewer, criteria)) = searches.first() {
+        explain_nothing(viewer, criteria, unknown.as_ref());
+    }
+    Ok(Answer::No)
 }
 
 /// Says so where nothing is found because no frame says what is looked for: a time, a thread or a cpu that was not

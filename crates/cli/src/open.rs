@@ -10,7 +10,8 @@ use clap::error::ErrorKind;
 use tracewire_arch::{Architecture, StandardRegisters};
 use tracewire_exec_trace::record::DataOrder;
 use tracewire_exec_trace::text::Format;
-use tracewire_tracefile::{IndexCache, OpenError, TraceFile};
+use tracewire_model::ThreadId;
+use tracewire_tracefile::{IndexCache, OpenError, Part, TraceFile};
 use tracewire_views::{Program, ProgramFiles, architecture_of, settle_architecture, words};
 
 use crate::debuginfod::DebuginfodArguments;
@@ -197,6 +198,24 @@ pub fn program_files(
         debug_files: debuginfod.source()?,
         ..ProgramFiles::default()
     })
+}
+
+/// Opens the files of a run of several processes, and their programs. What is missing is reported once.
+pub fn run(
+    parts: &[Part],
+    named: &[PathBuf],
+    debuginfod: DebuginfodArguments,
+    machine: Machine,
+) -> anyhow::Result<Vec<(ThreadId, TraceFile, Program)>> {
+    let files = program_files(named, debuginfod)?;
+    let mut said = HashSet::new();
+    let opened = parts.iter().map(|part| {
+        let file = machine.trace_file(&part.path, named)?;
+        let program = Program::with_files(&file, files.clone())?;
+        report_program(&file, &program, named, &mut said);
+        Ok((part.process, file, program))
+    });
+    opened.collect()
 }
 
 /// Prints on stderr what is missing of a program, except for earlier messages.

@@ -1,15 +1,14 @@
 //! A run of several processes: a directory with a trace file for each, shown as a whole.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
-use tracewire_model::ThreadId;
-use tracewire_tracefile::{Part, RunFolder, TraceFile};
-use tracewire_views::{AggregateView, FrameRow, Info, JsonWriter, Program, Viewer, by_time, table};
+use tracewire_tracefile::{Part, RunFolder};
+use tracewire_views::{AggregateView, FrameRow, Info, JsonWriter, Viewer, by_time, table};
 
 use crate::answer::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
@@ -90,15 +89,14 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         true => Arc::new(TypeRules::none()),
         false => arguments.types.rules()?,
     };
-    let files = open::program_files(&arguments.elf, arguments.debuginfod)?;
-    let mut opened: Vec<(ThreadId, TraceFile, Program)> = Vec::new();
-    let mut said = HashSet::new();
-    for part in parts {
-        let file = arguments.machine.trace_file(&part.path, &arguments.elf)?;
-        let mut program = Program::with_files(&file, files.clone())?;
-        open::report_program(&file, &program, &arguments.elf, &mut said);
+    let mut opened = open::run(
+        parts,
+        &arguments.elf,
+        arguments.debuginfod,
+        arguments.machine,
+    )?;
+    for (_, _, program) in &mut opened {
         program.set_type_rules(&rules);
-        opened.push((part.process, file, program));
     }
     let viewers: Vec<Viewer<'_>> = opened
         .iter()

@@ -7,7 +7,8 @@ use clap::{Args, ValueHint};
 use crate::value_parser::parse_address;
 
 pub const HELP: &str = "\
-Without --json a frame number a line. Several conditions must all hold. Exit status 1 when no frame fits.
+Without --json a frame number a line; of a run of several processes, the process and its frame number. Several conditions must \
+all hold. Exit status 1 when no frame fits.
 
 Examples:
   tracewire find run.tf --tracepoint 2 --first
@@ -21,7 +22,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct FindArguments {
-    /// The trace file or execution trace; - for standard input
+    /// The trace file, run of several processes or execution trace; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Frames whose program counter is this address, or the place of a function or source line: 0x8038, main, main.c:14

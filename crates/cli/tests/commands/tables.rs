@@ -240,3 +240,104 @@ fn spans_are_found_by_what_their_entries_and_returns_have() {
         }
     }
 }
+
+/// Each of three children calls a function, and so does their parent.
+const CHILDREN: &str = r#"
+#include <sys/wait.h>
+#include <unistd.h>
+
+__attribute__ ((noinline)) int
+step (int n, const char *who)
+{
+  __asm__ volatile ("" : : "r" (who) : "memory");
+  return n * 3;
+}
+
+int
+main (void)
+{
+  for (int child = 0; child < 3; child++)
+    if (fork () == 0)
+      {
+        for (int n = 0; n < 5; n++)
+          step (n, "child");
+        _exit (0);
+      }
+  step (100, "parent");
+  while (wait (0) > 0)
+    ;
+  return 0;
+}
+"#;
+
+#[test]
+fn a_run_of_several_processes_is_searched_and_written_as_a_whole() {
+    let built = Built::new(CHILDREN, &["-O1"]);
+    let program = built.program.to_str().expect("a name");
+    let tracepoint = "span step : n, /s who, $retval";
+    built
+        .run(&[
+            "record",
+            "--follow-forks",
+            "-o",
+            "run",
+            "-t",
+            tracepoint,
+            "--",
+            program,
+        ])
+        .code(0);
+    let shown = built.run(&["show", "--json", "run"]).code(0).json();
+    assert_eq!(shown.len(), 16);
+    built.run(&["convert", "run", "run.csv"]).code(0);
+    let table = fs::read_to_string(built.path("run.csv")).expect("a table");
+    let (titles, rows) = rows(&table);
+    assert_eq!(titles[..4], ["process", "frame", "tracepoint", "pc"]);
+    assert_eq!(rows.len(), shown.len());
+    for (row, shown) in rows.iter().zip(&shown) {
+        for name in ["process", "frame", "tracepoint", "time_us", "duration_ns"] {
+            assert_eq!(row[name], shown[name].to_string(), "{name}");
+        }
+        for name in ["n", "who", "$retval"] {
+            let value = crate::support::value(shown, name).expect("a value");
+            assert_eq!(row[name], value, "{name}");
+        }
+    }
+    let condition = ["--where", "$retval >= 9"];
+    let found = built
+        .run(&[&["find", "run"], &condition[..]].concat())
+        .code(0);
+    let wanted: Vec<String> = shown
+        .iter()
+        .filter(|frame| {
+            let value = crate::support::value(frame, "$retval").expect("a value");
+            value.parse::<i64>().expect("a number") >= 9
+        })
+        .map(|frame| format!("{} {}", frame["process"], frame["frame"]))
+        .collect();
+    assert_eq!(wanted.len(), 7);
+    assert_eq!(found.stdout.lines().collect::<Vec<_>>(), wanted);
+    let json = built.run(&[
+        "find", "run", "--json", "--pc", "step", "--where", "n == 100",
+    ]);
+    let json = json.code(0).json();
+    assert_eq!(json.len(), 1);
+    let process = json[0]["process"].to_string();
+    assert_eq!(crate::support::value(&json[0], "$retval"), Some("300"));
+    let first = built.run(&["find", "run", "--thread", &process, "--first"]);
+    let first = first.code(0);
+    assert_eq!(first.stdout, format!("{process} {}\n", json[0]["frame"]));
+    built.run(&["find", "run", "--where", "n == 77"]).code(1);
+    for (option, words) in [
+        (
+            &["--from", "3"][..],
+            "--from is for the trace file of one process",
+        ),
+        (&["--pc", "no_such_function"], "no_such_function"),
+        (&["--line", "other.c:3"], "other.c"),
+        (&["--last"], "--last"),
+    ] {
+        let found = built.run(&[&["find", "run"], option].concat());
+        found.code(2).says(&[words]);
+    }
+}
