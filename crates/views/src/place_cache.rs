@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use tracewire_debuginfo::{Language, Scope, SourcePlace, Symbols, TypeId};
-use tracewire_expr::{ExpressionError, PreparedExpression, PreparedItem, TypeWalks, type_name};
+use tracewire_expr::{
+    ExpressionError, PreparedExpression, PreparedItem, State, TypeWalks, Value, type_name,
+};
 
 use crate::table::{SourceWords, cell};
 
@@ -107,6 +109,18 @@ impl<'a> CachedPlace<'a> {
         let prepared = Rc::new(PreparedItem::new(self.symbols, self.scope, text));
         (self.items.borrow_mut()).insert(text.into(), prepared.clone());
         prepared
+    }
+
+    /// The value of an expression that is not kept for other frames.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub(crate) fn evaluate_once(
+        &self,
+        text: &str,
+        state: &dyn State,
+    ) -> Result<Value, ExpressionError> {
+        PreparedExpression::new(self.symbols, self.scope, text)?.evaluate(state)
     }
 
     /// An expression.

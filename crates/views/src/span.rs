@@ -1,6 +1,6 @@
 //! Spans: the frame of an entry and that of the return, shown as one.
 
-use tracewire_expr::{Datum, ShownValue};
+use tracewire_expr::{Datum, ShownValue, State as _};
 use tracewire_model::SpanStatement;
 use tracewire_script::{conjuncts, in_nanoseconds};
 use tracewire_tracefile::{Frame, Span, SpanEnd};
@@ -109,6 +109,7 @@ impl<'a> Viewer<'a> {
             let known = truths
                 .inspect(|truth| _ = first.get_or_insert_with(|| truth.clone()))
                 .find(|truth| matches!(truth, Truth::True | Truth::False));
+            let known = known.or_else(|| self.truth_of_both(span, &part));
             match (known, first) {
                 (Some(Truth::True), _) => {}
                 // A span without a return has no return value.
@@ -117,6 +118,44 @@ impl<'a> Viewer<'a> {
             }
         }
         unknown.unwrap_or(Truth::True)
+    }
+
+    /// Whether a condition is true that has the return value and something that only the entry has.
+    fn truth_of_both(&self, span: &Span, condition: &str) -> Option<Truth> {
+        let (entry, condition) = self.with_return_value(span, condition)?;
+        let state = FrameState::new(self.file(), entry)?.with_duration(span.duration_ns());
+        let here = self.cached_place(entry, state.pc());
+        let value = here.evaluate_once(&condition, &state);
+        let truth = value.map_or_else(Truth::Unknown, |value| self.truth_of(entry, &value));
+        Some(truth).filter(|truth| matches!(truth, Truth::True | Truth::False))
+    }
+
+    /// The entry of a span, and an expression with the return value in place of `$retval`, if that is a number.
+    pub(crate) fn with_return_value(
+        &self,
+        span: &Span,
+        expression: &str,
+    ) -> Option<(Frame<'a>, String)> {
+        if !expression.contains(RETURN_VALUE) || span.exit == Some(span.entry) {
+            return None;
+        }
+        let exit = self.file().frame(span.exit?)?;
+        let state = FrameState::new(self.file(), exit)?;
+        let here = self.cached_place(exit, state.pc());
+        let value = self.evaluate(exit, &state, RETURN_VALUE);
+        let returned = self.value(&here, RETURN_VALUE.into(), value, &state);
+        let number = match returned.shown.datum() {
+            Datum::Integer(number) => number.to_string(),
+            Datum::Boolean(truth) => u8::from(*truth).to_string(),
+            Datum::Address(address) => address.to_string(),
+            Datum::Float(number) if number.is_finite() => format!("{number:?}"),
+            _ => return None,
+        };
+        let entry = self.file().frame(span.entry)?;
+        Some((
+            entry,
+            expression.replace(RETURN_VALUE, &format!("({number})")),
+        ))
     }
 
     /// The frames of a span on which an expression is evaluated, in this order. None where it asks for the return value of a span without

@@ -4,6 +4,7 @@ use tracewire_expr::{ExpressionError, ExpressionErrorKind, State as _, Value};
 use tracewire_tracefile::Frame;
 
 use crate::frame::Viewer;
+use crate::place_cache::CachedPlace;
 use crate::state::FrameState;
 
 impl<'a> Viewer<'a> {
@@ -27,12 +28,17 @@ impl<'a> Viewer<'a> {
         };
         let state = state.with_duration(duration);
         match self.evaluate(frame, &state, expression) {
-            Ok(value) => match value.is_true(self.symbols(frame)) {
-                Some(true) => Truth::True,
-                Some(false) => Truth::False,
-                None => Truth::NotANumber,
-            },
+            Ok(value) => self.truth_of(frame, &value),
             Err(error) => Truth::Unknown(error),
+        }
+    }
+
+    /// A value of a frame as a condition.
+    pub(crate) fn truth_of(&self, frame: Frame<'a>, value: &Value) -> Truth {
+        match value.is_true(self.symbols(frame)) {
+            Some(true) => Truth::True,
+            Some(false) => Truth::False,
+            None => Truth::NotANumber,
         }
     }
 
@@ -58,7 +64,29 @@ impl<'a> Viewer<'a> {
                 Err(_) => {}
             }
         }
-        first
+        // It may need the return value and something that only the entry has.
+        let Some((entry, expression)) = self.with_return_value(span, expression) else {
+            return first;
+        };
+        let Some(state) = FrameState::new(self.file(), entry) else {
+            return first;
+        };
+        let state = state.with_duration(span.duration_ns());
+        let here = self.cached_place(entry, state.pc());
+        match here.evaluate_once(&expression, &state) {
+            Ok(value) => Ok(self.printed(&value, &here, &state)),
+            Err(_) => first,
+        }
+    }
+
+    fn printed(
+        &self,
+        value: &Value,
+        here: &CachedPlace<'a>,
+        state: &FrameState<'a>,
+    ) -> Option<String> {
+        let printed = self.text(value, here, state);
+        (printed != "<unavailable>").then_some(printed)
     }
 
     fn print_in_span(
@@ -73,8 +101,7 @@ impl<'a> Viewer<'a> {
         let state = state.with_duration(duration);
         let value = self.evaluate(frame, &state, expression)?;
         let here = self.cached_place(frame, state.pc());
-        let printed = self.text(&value, &here, &state);
-        Ok((printed != "<unavailable>").then_some(printed))
+        Ok(self.printed(&value, &here, &state))
     }
 
     /// Checks that an expression is valid, in the language of one of the frames.
@@ -98,7 +125,7 @@ impl<'a> Viewer<'a> {
         wrong.map_or(Ok(()), Err)
     }
 
-    fn evaluate(
+    pub(crate) fn evaluate(
         &self,
         frame: Frame<'a>,
         state: &FrameState<'a>,

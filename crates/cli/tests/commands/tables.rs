@@ -170,7 +170,15 @@ fn columns_are_what_was_asked_for() {
             "5",
         ])
         .code(0);
-    let titles = ["n * 2", "time_ns", "$retval", "ended", "$rdi", "$duration"];
+    let titles = [
+        "n * 2",
+        "time_ns",
+        "$retval",
+        "ended",
+        "$rdi",
+        "$duration",
+        "$retval - n",
+    ];
     let columns = titles.map(|title| ["--column", title]).concat();
     let converted = built.run(&[&["convert", "run.tf", "run.csv"], &*columns].concat());
     converted.code(0);
@@ -182,6 +190,7 @@ fn columns_are_what_was_asked_for() {
         assert_eq!(row["n * 2"], (2 * n).to_string());
         // It was not collected, but the register was.
         assert_eq!(row["$retval"], (3 * n).to_string());
+        assert_eq!(row["$retval - n"], (2 * n).to_string());
         assert_eq!(row["ended"], "return");
         assert!(row["time_ns"].parse::<u64>().is_ok(), "{row:?}");
         assert!(row["$duration"].parse::<u64>().is_ok(), "{row:?}");
@@ -197,7 +206,7 @@ fn columns_are_what_was_asked_for() {
 fn spans_are_found_by_what_their_entries_and_returns_have() {
     let built = Built::new(CALLS, &["-O1"]);
     let program = built.program.to_str().expect("a name");
-    for (statement, list) in [("span", "n, *p, $retval"), ("return", "n")] {
+    for (statement, list) in [("span", "n, *p, $retval"), ("return", "n, *p, $retval")] {
         let tracepoint = format!("{statement} twice : {list}");
         built
             .run(&[
@@ -218,6 +227,9 @@ fn spans_are_found_by_what_their_entries_and_returns_have() {
             ("$retval >= 0 && $duration >= 0ns && n % 1000 > 996", |n| {
                 n % 1000 > 996 && n % 1000 != 999
             }),
+            ("$retval != n * 3", |_| false),
+            // What is at the pointer was collected at the entry, and the return value is in a register.
+            ("$retval == 2 * n + p->a && $retval > 7000", |n| n > 2333),
             ("$duration > 1s", |_| false),
         ] {
             let wanted: Vec<u64> = shown
