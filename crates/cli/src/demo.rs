@@ -13,6 +13,7 @@ use tracewire_tracefile::TraceFile;
 use tracewire_views::Program;
 
 use crate::answer::Answer;
+use crate::condition::Condition;
 use crate::frame_output::write_table;
 use crate::message::say;
 use crate::record::{Live, Request, quoted, run};
@@ -67,7 +68,13 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     let program = Program::of(&file, &[])?;
     let mut stdout = anstream::stdout().lock();
     writeln!(stdout)?;
-    write_table(&mut stdout, &file, program, file.frames())?;
+    write_table(
+        &mut stdout,
+        &file,
+        program,
+        file.frames(),
+        &Condition::default(),
+    )?;
     let trace = quoted(&asked);
     let script = quoted(&shown(&asked, &files.script));
     let program = quoted(&shown(&asked, &files.program));

@@ -8,25 +8,31 @@ use tracewire_views::{
     AggregateView, JsonWriter, Program, Viewer, paused_tracepoints, skipped_hits, table,
 };
 
+use crate::condition::Condition;
 use crate::in_order;
 
 /// How long a line of JSON usually is, in bytes.
 const USUAL_LINE: usize = 2048;
 
-/// Writes frames as tables. Returns the number of frames.
+/// Writes the frames of a list for which a condition is true as tables. Returns how many frames were looked at.
 pub fn write_table<'a>(
     output: &mut impl Write,
     file: &'a TraceFile,
     program: Program,
     frames: impl Iterator<Item = Frame<'a>>,
+    condition: &Condition<'_>,
 ) -> anyhow::Result<u64> {
     let origin = origin(file);
     let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
-        let frames = numbers
+        let mut rows = Vec::with_capacity(numbers.len());
+        for frame in numbers
             .iter()
-            .filter_map(|number| viewer.file().frame(*number));
-        let frames = frames.filter(|frame| viewer.is_listed(*frame));
-        let rows: Vec<_> = frames.map(|frame| viewer.row(frame)).collect();
+            .filter_map(|number| viewer.file().frame(*number))
+        {
+            if condition.fits(viewer, frame)? {
+                rows.push(viewer.row(frame));
+            }
+        }
         if rows.is_empty() {
             return Ok(Vec::new());
         }

@@ -12,6 +12,7 @@ mod check;
 mod clients;
 mod command_line;
 mod complete;
+mod condition;
 mod convert;
 mod csv;
 mod dataset;

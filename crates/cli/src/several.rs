@@ -12,6 +12,7 @@ use tracewire_views::{AggregateView, FrameRow, Info, JsonWriter, Viewer, by_time
 
 use crate::answer::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
+use crate::condition::Condition;
 use crate::frame_output;
 use crate::open;
 use crate::stdout;
@@ -118,13 +119,21 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
             Answer::Yes
         });
     }
+    let condition = Condition::new(arguments.condition.as_deref());
+    // Some frames are not the run.
+    let aggregates = match condition.is_given() {
+        true => Vec::new(),
+        false => aggregates,
+    };
     let mut table = table::FrameTable::new(origin);
     let mut rows: Vec<FrameRow> = Vec::new();
     let mut writers: HashMap<*const Viewer<'_>, JsonWriter<'_, '_>> = HashMap::new();
     let mut shown = 0_u64;
     let wanted = arguments.tracepoint;
     for (viewer, frame) in by_time(&viewers) {
-        if wanted.is_some_and(|wanted| frame.tracepoint().0 != wanted) || !viewer.is_listed(frame) {
+        if wanted.is_some_and(|wanted| frame.tracepoint().0 != wanted)
+            || !condition.fits(viewer, frame)?
+        {
             continue;
         }
         shown += 1;
@@ -148,9 +157,13 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     }
     frame_output::write_aggregates(&mut output, &aggregates, arguments.json)?;
     output.flush()?;
-    if !arguments.json {
+    if !arguments.json && !condition.is_given() {
         let all = (opened.iter()).flat_map(|(_, file, _)| file.description().tracepoints());
         frame_output::report_skipped(all, wanted);
+    }
+    if shown == 0 && condition.is_given() {
+        condition.explain_nothing();
+        return Ok(Answer::No);
     }
     if shown == 0 && aggregates.is_empty() {
         message!("tracewire: no frame to show");

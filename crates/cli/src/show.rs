@@ -11,6 +11,7 @@ use tracewire_views::{AggregateView, JsonWriter, Program, Viewer, folded, gdb_co
 
 use crate::answer::Answer;
 use crate::arguments::ShowArguments;
+use crate::condition::Condition;
 use crate::execution::{self, FileKind, Kind, refuse_options};
 use crate::follow::{self, Followed, Form, Style};
 use crate::frame_output::{origin, report_skipped, write_aggregates, write_table};
@@ -78,9 +79,10 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
             Answer::Yes
         });
     }
+    let condition = Condition::new(arguments.condition.as_deref());
     // One frame, or some of them, are not the run.
     let aggregates = match arguments.frame {
-        None if !arguments.folded => aggregates,
+        None if !arguments.folded && !condition.is_given() => aggregates,
         _ => Vec::new(),
     };
     let mut program = open::program(&file, &arguments.elf, arguments.debuginfod)?;
@@ -93,15 +95,21 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         .filter_map(|number| file.frame(FrameNumber(number)))
         .filter(|frame| wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted));
     let mut shown = 0_u64;
+    // A frame that is requested by its number is shown, with any role in a span.
+    let is_single = range.single && !condition.is_given();
     let progress = if std::io::stdout().is_terminal() {
         Progress::default()
     } else {
         Progress::over_frames(&arguments.file, &file)
     };
     if arguments.folded {
-        shown = write_folded(&mut output, &file, program, chosen)?;
+        shown = write_folded(&mut output, &file, program, chosen, &condition)?;
         output.flush()?;
         drop(progress);
+        if condition.is_given() && condition.fitting() == 0 {
+            condition.explain_nothing();
+            return Ok(Answer::No);
+        }
         if shown == 0 {
             message!(
                 "tracewire: no frame has a stack: collect it with $stack in a list, or backtrace in a script"
@@ -117,24 +125,24 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
             for frame in numbers
                 .iter()
                 .filter_map(|number| viewer.file().frame(*number))
-                // A frame that is requested by its number is shown, with any role in a span.
-                .filter(|frame| range.single || viewer.is_listed(*frame))
             {
-                writer.write(frame, &mut text);
-                text.push(b'\n');
+                if is_single || condition.fits(viewer, frame)? {
+                    writer.write(frame, &mut text);
+                    text.push(b'\n');
+                }
             }
             Ok(text)
         };
         let write = |text: &[u8]| Ok(output.write_all(text)?);
         shown = in_order::render(&file, program, chosen, &render, write)?;
-    } else if range.single {
+    } else if is_single {
         let viewer = Viewer::new(&file, &program);
         for frame in chosen {
             table::write_frame(&mut output, &viewer.view(frame), origin(&file))?;
             shown += 1;
         }
     } else {
-        shown = write_table(&mut output, &file, program, chosen)?;
+        shown = write_table(&mut output, &file, program, chosen, &condition)?;
     }
     if shown > 0 && !aggregates.is_empty() && !arguments.json {
         writeln!(output)?;
@@ -142,8 +150,12 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     write_aggregates(&mut output, &aggregates, arguments.json)?;
     output.flush()?;
     drop(progress);
-    if arguments.frame.is_none() && !arguments.json {
+    if arguments.frame.is_none() && !condition.is_given() && !arguments.json {
         report_skipped(file.description().tracepoints(), wanted);
+    }
+    if condition.is_given() && condition.fitting() == 0 {
+        condition.explain_nothing();
+        return Ok(Answer::No);
     }
     if shown == 0 && aggregates.is_empty() {
         message!("tracewire: no frame to show: the file holds {frames}");
@@ -191,14 +203,23 @@ fn write_folded<'a>(
     file: &'a TraceFile,
     program: Program,
     frames: impl Iterator<Item = Frame<'a>>,
+    condition: &Condition<'_>,
 ) -> anyhow::Result<u64> {
     let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
-        let frames = numbers
+        let mut lines = String::new();
+        for frame in numbers
             .iter()
-            .filter_map(|number| viewer.file().frame(*number));
-        let stacks = frames.filter_map(|frame| viewer.stack(frame));
-        let lines = stacks.map(|stack| folded(&stack) + "\n");
-        Ok(lines.collect::<String>().into_bytes())
+            .filter_map(|number| viewer.file().frame(*number))
+        {
+            if condition.is_given() && !condition.fits(viewer, frame)? {
+                continue;
+            }
+            if let Some(stack) = viewer.stack(frame) {
+                lines += &folded(&stack);
+                lines.push('\n');
+            }
+        }
+        Ok(lines.into_bytes())
     };
     let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     in_order::render(file, program, frames, &render, |text| {

@@ -11,6 +11,7 @@ built again since is not used. --elf gives the program where the trace file does
 Examples:
   tracewire show run.tf
   tracewire show run.tf --frame 3
+  tracewire show run.tf --where '$duration > 1ms && $retval < 0'
   tracewire show run.tf --tracepoint 2 --json | jq .values
   tracewire show run.tf --gdb > run.gdb && gdb -x run.gdb
   tracewire show run.tf --follow
@@ -29,6 +30,9 @@ pub struct ShowArguments {
     /// Only frames of this tracepoint
     #[arg(long, value_name = "N")]
     pub tracepoint: Option<i32>,
+    /// Only frames for which an expression over collected values is true. A span is looked at as a whole: its arguments, $retval and $duration
+    #[arg(long = "where", value_name = "EXPR", conflicts_with_all = ["gdb", "follow", "aggregates"])]
+    pub condition: Option<String>,
     /// Of an execution trace: only this instruction, or these: N, N..M (without M), N..=M, N.. or ..M
     #[arg(long, value_name = "N[..M]", value_parser = crate::frames::FrameRange::parse)]
     pub instruction: Option<crate::frames::FrameRange>,

@@ -29,6 +29,7 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
         &[
             ("--frame", arguments.frame.is_some()),
             ("--tracepoint", arguments.tracepoint.is_some()),
+            ("--where", arguments.condition.is_some()),
             ("--gdb", arguments.gdb),
             ("--folded", arguments.folded),
         ],

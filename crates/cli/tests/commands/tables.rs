@@ -249,6 +249,21 @@ fn spans_are_found_by_what_their_entries_and_returns_have() {
                 .map(|line| line.parse().expect("a number"))
                 .collect();
             assert_eq!(found, wanted, "{condition} of {tracepoint}");
+            let shown = built.run(&["show", "run.tf", "--json", "--where", condition]);
+            let shown = shown.code(i32::from(wanted.is_empty())).json();
+            let numbers = shown.iter().map(|frame| frame["frame"].as_u64());
+            assert!(
+                numbers.eq(wanted.iter().copied().map(Some)),
+                "{condition} of {tracepoint}"
+            );
+            let table = built.run(&["show", "run.tf", "--where", condition]);
+            let rows = table.stdout.matches("$retval = ").count();
+            assert_eq!(
+                rows,
+                wanted.len(),
+                "{condition} of {tracepoint}: {}",
+                table.stdout
+            );
         }
     }
 }
@@ -340,6 +355,22 @@ fn a_run_of_several_processes_is_searched_and_written_as_a_whole() {
     let first = first.code(0);
     assert_eq!(first.stdout, format!("{process} {}\n", json[0]["frame"]));
     built.run(&["find", "run", "--where", "n == 77"]).code(1);
+    let some = built.run(&[&["show", "run", "--json"], &condition[..]].concat());
+    assert_eq!(some.code(0).json().len(), wanted.len());
+    for (condition, status, words) in [
+        ("n == 77", 1, "--where is true of no frame"),
+        (
+            "m == 77",
+            1,
+            "--where could be worked out for no frame: No symbol \"m\"",
+        ),
+        ("n ==", 2, "--where: "),
+    ] {
+        for run in ["run".to_owned(), format!("run/{process}.tf")] {
+            let shown = built.run(&["show", &run, "--where", condition]);
+            shown.code(status).says(&[words]);
+        }
+    }
     for (option, words) in [
         (
             &["--from", "3"][..],
