@@ -69,7 +69,7 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     output.flush()?;
     drop(progress);
     if answer == Answer::No {
-        explain_nothing(&viewer, &criteria, matches.unknown());
+        explain_nothing(&[&viewer], &criteria, matches.unknown());
         if let Some(CodePlace::Address {
             address,
             as_hexadecimal: Some(meant),
@@ -157,7 +157,8 @@ fn find_in_run(arguments: &FindArguments, parts: &[Part]) -> anyhow::Result<Answ
         places_of(location, program)?;
     }
     let mut found: Vec<(u64, usize, FrameNumber)> = Vec::new();
-    let mut unknown = None;
+    // Why the condition is unknown of all frames of each process.
+    let mut unknown = Vec::new();
     for (index, (viewer, criteria)) in searches.iter().enumerate() {
         let mut matches = criteria.find(viewer, FrameNumber(0));
         // A frame without a time comes with the one before it.
@@ -167,7 +168,7 @@ fn find_in_run(arguments: &FindArguments, parts: &[Part]) -> anyhow::Result<Answ
             last = frame.timestamp().unwrap_or(last).max(last);
             found.push((last, index, frame.number()));
         }
-        unknown = unknown.or_else(|| matches.unknown().cloned());
+        unknown.extend(matches.unknown().cloned());
     }
     found.sort_by_key(|(time, _, _)| *time);
     if arguments.first {
@@ -198,15 +199,19 @@ fn find_in_run(arguments: &FindArguments, parts: &[Part]) -> anyhow::Result<Answ
     if !found.is_empty() {
         return Ok(Answer::Yes);
     }
-    if let Some((viewer, criteria)) = searches.first() {
-        explain_nothing(viewer, criteria, unknown.as_ref());
-    }
+    let reason = (unknown.first()).filter(|_| unknown.len() == searches.len());
+    let viewers: Vec<&Viewer<'_>> = searches.iter().map(|(viewer, _)| viewer).collect();
+    explain_nothing(&viewers, &criteria, reason);
     Ok(Answer::No)
 }
 
 /// Says so where nothing is found because no frame says what is looked for: a time, a thread or a cpu that was not
 /// collected; a condition that is `unknown` of all frames looked at, because a name is misspelt or not collected.
-fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria, unknown: Option<&ExpressionError>) {
+fn explain_nothing(
+    viewers: &[&Viewer<'_>],
+    criteria: &Criteria,
+    unknown: Option<&ExpressionError>,
+) {
     for search in &criteria.searches {
         let (tells, variable): (fn(&Frame<'_>) -> bool, _) = match search {
             Search::Time { .. } => (|frame| frame.timestamp().is_some(), "trace_timestamp"),
@@ -214,7 +219,8 @@ fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria, unknown: Option<&Ex
             Search::Cpu(_) => (|frame| frame.cpu().is_some(), "trace_cpu"),
             _ => continue,
         };
-        if !viewer.file().frames().any(|frame| tells(&frame)) {
+        let mut frames = viewers.iter().flat_map(|viewer| viewer.file().frames());
+        if !frames.any(|frame| tells(&frame)) {
             message!("tracewire: no frame has its ${variable}: it was not collected");
         }
     }

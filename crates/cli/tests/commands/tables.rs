@@ -354,7 +354,10 @@ fn a_run_of_several_processes_is_searched_and_written_as_a_whole() {
     let first = built.run(&["find", "run", "--thread", &process, "--first"]);
     let first = first.code(0);
     assert_eq!(first.stdout, format!("{process} {}\n", json[0]["frame"]));
-    built.run(&["find", "run", "--where", "n == 77"]).code(1);
+    let none = built.run(&["find", "run", "--where", "n == 77"]).code(1);
+    assert_eq!(none.stderr, "");
+    let none = built.run(&["find", "run", "--where", "m == 77"]).code(1);
+    none.says(&["--where could be worked out for none of the frames looked at"]);
     let some = built.run(&[&["show", "run", "--json"], &condition[..]].concat());
     assert_eq!(some.code(0).json().len(), wanted.len());
     for (condition, status, words) in [
