@@ -197,7 +197,7 @@ fn a_column_of_nothing_is_not_silent() {
         told,
         [
             none("nosuch") + "No symbol \"nosuch\" in current context.",
-            none("$nosuch") + "the file has no variable and no register of this name",
+            none("$nosuch") + "the file has no variable, no register and no value of this name",
             none("0x10@4") + "no frame holds it",
         ]
     );
