@@ -92,14 +92,15 @@ impl<'o> Code<'o> {
         }
         if self.layout().sizes.when_full.overwrites() {
             self.claim(frame)?;
+            self.fetch_ahead(frame)
         } else {
-            self.append(frame)?;
+            self.append(frame)
         }
-        self.fetch_ahead(frame)
     }
 
     /// Has the processor fetch what later hits will write, so that they do not wait for it. A ring is larger than the nearest caches,
-    /// and the locked instruction of a hit waits until the frame before it is written.
+    /// and the locked instruction of a hit waits until the frame before it is written. Not in a ring whose reader frees space: what is
+    /// ahead there may be what the reader looks at.
     fn fetch_ahead(&mut self, frame: &Frame) -> Made {
         let fetched = frame.reserved.min(FETCHED);
         // The frame after the next one, where both are as long as this one; what was there is looked at when it is freed.
@@ -108,11 +109,7 @@ impl<'o> Code<'o> {
         } else {
             frame.reserved
         };
-        let freed = match self.layout().sizes.when_full.overwrites() {
-            true => self.freed_at_once() as u32,
-            false => 0,
-        };
-        let ahead = following + fetched + freed;
+        let ahead = following + fetched + self.freed_at_once() as u32;
         for line in (0..fetched).step_by(CACHE_LINE) {
             self.asm.prefetchw(byte_ptr(OUT + (ahead + line)))?;
         }
