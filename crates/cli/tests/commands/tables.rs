@@ -49,6 +49,17 @@ main (int count, char **arguments)
 }
 "#;
 
+/// Records so many calls of the program.
+fn record(built: &Built, file: &str, tracepoints: &[&str], calls: &str) {
+    let mut arguments = vec!["record", "-o", file];
+    for tracepoint in tracepoints {
+        arguments.extend(["-t", tracepoint]);
+    }
+    let program = built.program.to_str().expect("a name");
+    arguments.extend(["--", program, calls]);
+    built.run(&arguments).code(0);
+}
+
 /// The cells of a table, by the titles of their columns.
 fn rows(table: &str) -> (Vec<String>, Vec<HashMap<String, String>>) {
     let mut lines = vec![vec![String::new()]];
@@ -87,20 +98,11 @@ fn a_table_has_the_rows_and_the_values_of_a_list() {
     // Fewer frames are made into text by one thread, more by several.
     for calls in ["500", "30000"] {
         for file in ["run.tf", "run.twr"] {
-            built
-                .run(&[
-                    "record",
-                    "-o",
-                    file,
-                    "-t",
-                    "span twice : n, /s p->text, *p, $retval",
-                    "-t",
-                    "note : frame, half",
-                    "--",
-                    built.program.to_str().expect("a name"),
-                    calls,
-                ])
-                .code(0);
+            let tracepoints = [
+                "span twice : n, /s p->text, *p, $retval",
+                "note : frame, half",
+            ];
+            record(&built, file, &tracepoints, calls);
             let shown = built.run(&["show", "--json", file]).code(0).json();
             built.run(&["convert", file, "run.csv"]).code(0);
             let table = fs::read_to_string(built.path("run.csv")).expect("a table");
@@ -157,19 +159,7 @@ fn a_table_has_the_rows_and_the_values_of_a_list() {
 #[test]
 fn columns_are_what_was_asked_for() {
     let built = Built::new(CALLS, &["-O1"]);
-    let program = built.program.to_str().expect("a name");
-    built
-        .run(&[
-            "record",
-            "-o",
-            "run.tf",
-            "-t",
-            "span twice : n",
-            "--",
-            program,
-            "5",
-        ])
-        .code(0);
+    record(&built, "run.tf", &["span twice : n"], "5");
     let titles = [
         "n * 2",
         "time_ns",
@@ -205,21 +195,9 @@ fn columns_are_what_was_asked_for() {
 #[test]
 fn spans_are_found_by_what_their_entries_and_returns_have() {
     let built = Built::new(CALLS, &["-O1"]);
-    let program = built.program.to_str().expect("a name");
     for (statement, list) in [("span", "n, *p, $retval"), ("return", "n, *p, $retval")] {
         let tracepoint = format!("{statement} twice : {list}");
-        built
-            .run(&[
-                "record",
-                "-o",
-                "run.tf",
-                "-t",
-                &tracepoint,
-                "--",
-                program,
-                "2500",
-            ])
-            .code(0);
+        record(&built, "run.tf", &[&tracepoint], "2500");
         let shown = built.run(&["show", "--json", "run.tf"]).code(0).json();
         for (condition, is_it) in [
             ("$retval == 36", (|n| n == 12) as fn(u64) -> bool),

@@ -258,7 +258,7 @@ fn temporary(folder: &Path) -> io::Result<File> {
 
 impl TraceFile {
     /// Opens a file by mapping it into memory, and finds its frames in one pass. A [lean recording](crate::lean) is read as the trace
-    /// file that it stands for, as a whole.
+    /// file that it stands for. A long one is read in parts.
     ///
     /// A file that is being written by a [`crate::Spool`] can be opened; the frames finished by then are seen.
     ///
