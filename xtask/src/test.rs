@@ -1,15 +1,19 @@
-//! Runs the tests: a test program at a time, each with a limit on its time, and a summary at the end.
+//! Runs the tests: as many test programs at a time as there are cpus, each with a limit on its time, and a summary at the end.
 //!
-//! `cargo test` waits for a test program without a limit. A test that hangs then blocks the whole run, and its name is not printed.
-//! Here a program that exceeds its limit is ended, with all its descendants. What their threads did is printed then, and with the
-//! failures at the end: libtest gives a thread the name of its test.
+//! `cargo test` runs one test program after the other. The last test of each, and tests that wait, leave cpus idle. It waits for a
+//! test program without a limit, too: a test that hangs blocks the whole run, and its name is not printed. Here a program that exceeds
+//! its limit is ended, with all its descendants. What their threads did is printed then, and with the failures at the end: libtest
+//! gives a thread the name of its test.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
-use std::io::BufReader;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -18,14 +22,23 @@ use clap::Args;
 
 use crate::{setup, workspace};
 
-/// Test programs that take longer than a few seconds: `--fast` leaves them out.
+/// Test programs that take longer than a few seconds. They run first, so that none is left to run alone at the end, and `--fast`
+/// leaves them out.
 const SLOW: &[(&str, &str)] = &[
-    ("cli", "attributes"),
+    ("cli", "values"),
     ("cli", "commands"),
-    ("cli", "documents"),
-    ("cli", "kills"),
+    ("server", "replay"),
     ("cli", "places"),
+    ("cli", "convert"),
+    ("cli", "qemu"),
+    ("cli", "documents"),
+    ("cli", "attributes"),
+    ("cli", "remote"),
+    ("cli", "agent"),
+    ("jump-pad", "state"),
+    ("target-linux", "torture"),
     ("cli", "storm"),
+    ("cli", "kills"),
     ("diagnose", "repair"),
 ];
 
@@ -60,6 +73,10 @@ pub struct Arguments {
     /// Leave out the test programs that take longer than a few seconds, and the examples in the documentation
     #[arg(long)]
     fast: bool,
+    /// How many test programs run at a time; with several, the output of each is printed when it has ended [default: the number of
+    /// cpus]
+    #[arg(long, value_name = "NUMBER")]
+    jobs: Option<NonZero<usize>>,
     /// End a test program that runs longer than this, and count it as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     limit: u64,
@@ -79,12 +96,27 @@ struct TestProgram {
     examples: Option<PathBuf>,
 }
 
-/// How a test program ended.
+/// A command that runs tests.
+struct Job {
+    name: String,
+    command: Command,
+    /// It is ended when it runs longer.
+    limit: Option<Duration>,
+}
+
+/// How a job ended.
 enum End {
     Passed,
     Failed(ExitStatus),
     /// It exceeded its limit. The text says what its processes did then.
     TooLong(String),
+}
+
+/// A job that has ended.
+struct Ended {
+    name: String,
+    took: Duration,
+    end: End,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -102,70 +134,120 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 
     let mut programs = build(&cargo_arguments)?;
+    // Those that are not among them keep their order.
+    let slow = |program: &TestProgram| {
+        let mut all = SLOW.iter();
+        all.position(|slow| *slow == (&*program.package, &*program.target))
+    };
+    programs.sort_by_key(|program| slow(program).unwrap_or(SLOW.len()));
     if arguments.fast {
-        programs.retain(|program| !SLOW.contains(&(&*program.package, &*program.target)));
+        programs.retain(|program| slow(program).is_none());
     }
     let limit = Duration::from_secs(arguments.limit);
-    let mut times = Vec::new();
-    let mut failed = Vec::new();
-    for program in &programs {
-        let name = format!("{} {}", program.package, program.target);
-        eprintln!("\n     Running {name} ({})", program.executable.display());
-        let started = Instant::now();
-        let end = program.run(&for_programs, limit)?;
-        times.push((started.elapsed(), name.clone()));
-        match end {
-            End::Passed => {}
-            End::Failed(status) => failed.push(format!("{name}: {status}")),
-            End::TooLong(what_ran) => failed.push(format!(
-                "{name}: ended after {limit:?}, when this ran:\n{what_ran}"
-            )),
-        }
+    let mut jobs = VecDeque::new();
+    if !arguments.fast && arguments.cargo_arguments.is_empty() {
+        jobs.push_back(query()?);
     }
+    let programs = programs.iter();
+    jobs.extend(programs.map(|program| program.job(&for_programs, limit)));
     let selects_targets = cargo_arguments
         .iter()
         .any(|word| TARGET_SELECTIONS.contains(&word.as_str()));
     if !arguments.fast && for_programs.is_empty() && !selects_targets {
-        let started = Instant::now();
-        let status = workspace::cargo("test")
-            .arg("--doc")
-            .arg("--no-fail-fast")
-            .args(&cargo_arguments)
-            .status()
-            .context("cannot start cargo")?;
-        times.push((started.elapsed(), "examples in the documentation".into()));
-        if !status.success() {
-            failed.push(format!("examples in the documentation: {status}"));
-        }
+        let mut command = workspace::cargo("test");
+        command.args(["--doc", "--no-fail-fast"]);
+        command.args(&cargo_arguments);
+        jobs.push_back(Job {
+            name: "examples in the documentation".into(),
+            command,
+            limit: None,
+        });
     }
-    if !arguments.fast && arguments.cargo_arguments.is_empty() {
-        let started = Instant::now();
-        // A separate workspace; the parts that it shares with this one are built in the same directory.
-        let status = workspace::cargo("test")
-            .args(["--manifest-path", "query/Cargo.toml", "--workspace"])
-            .args(["--target-dir", "target", "--no-fail-fast"])
-            .status()
-            .context("cannot start cargo")?;
-        times.push((started.elapsed(), "query".into()));
-        if !status.success() {
-            failed.push(format!("query: {status}"));
-        }
-    }
+    let at_a_time = match arguments.jobs {
+        Some(jobs) => jobs,
+        None => std::thread::available_parallelism().context("the number of cpus")?,
+    };
+    let started = Instant::now();
+    let mut ended = run_jobs(jobs, at_a_time)?;
 
-    times.sort_by(|left, right| right.cmp(left));
-    let total: Duration = times.iter().map(|(time, _)| *time).sum();
     eprintln!(
         "\n{} test programs in {:.0} s; the longest:",
-        times.len(),
-        total.as_secs_f64()
+        ended.len(),
+        started.elapsed().as_secs_f64()
     );
-    for (time, name) in times.iter().take(10) {
-        eprintln!("  {:6.1} s  {name}", time.as_secs_f64());
+    ended.sort_by_key(|one| std::cmp::Reverse(one.took));
+    for Ended { name, took, .. } in ended.iter().take(10) {
+        eprintln!("  {:6.1} s  {name}", took.as_secs_f64());
     }
+    let failed: Vec<String> = ended.iter().filter_map(Ended::failure).collect();
     if !failed.is_empty() {
         bail!("failed:\n  {}", failed.join("\n  "));
     }
     Ok(())
+}
+
+/// Builds the tests of the query workspace, and gives the job that runs them. The parts that the two workspaces share are built in the
+/// same directory.
+fn query() -> Result<Job> {
+    let test = || {
+        let mut cargo = workspace::cargo("test");
+        cargo.args(["--manifest-path", "query/Cargo.toml", "--workspace"]);
+        cargo.args(["--target-dir", "target", "--no-fail-fast"]);
+        cargo
+    };
+    workspace::run(test().arg("--no-run"))?;
+    Ok(Job {
+        name: "query".into(),
+        command: test(),
+        limit: None,
+    })
+}
+
+/// Runs jobs, so many at a time.
+fn run_jobs(jobs: VecDeque<Job>, at_a_time: NonZero<usize>) -> Result<Vec<Ended>> {
+    let workers = at_a_time.get().min(jobs.len());
+    let (jobs, all) = (Mutex::new(jobs), Mutex::new(Vec::new()));
+    let next = || {
+        let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.pop_front()
+    };
+    let work = || -> Result<()> {
+        while let Some(job) = next() {
+            let (name, started) = (job.name.clone(), Instant::now());
+            let title = format!("\n     Running {name} ({:?})\n", job.command.get_program());
+            // One at a time prints for itself.
+            let mut output = (workers > 1).then(tempfile::tempfile).transpose()?;
+            if output.is_none() {
+                eprint!("{title}");
+            }
+            let end = job.run(output.as_ref())?;
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(output) = &mut output {
+                let mut text = Vec::new();
+                output.rewind()?;
+                output.read_to_end(&mut text)?;
+                eprint!("{title}{}", String::from_utf8_lossy(&text));
+            }
+            if let End::TooLong(what_ran) = &end {
+                eprintln!("\nits time is over; this is what runs:\n{what_ran}");
+            }
+            all.push(Ended {
+                name,
+                took: started.elapsed(),
+                end,
+            });
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let ends = workers.into_iter().map(|worker| match worker.join() {
+            Ok(end) => end,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ends.collect::<Result<()>>()
+    })?;
+    Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Builds the test programs, as `cargo test` would, and lists them in the order in which cargo runs them.
@@ -219,22 +301,40 @@ fn build(cargo_arguments: &[String]) -> Result<Vec<TestProgram>> {
 }
 
 impl TestProgram {
-    fn run(&self, arguments: &[String], limit: Duration) -> Result<End> {
+    fn job(&self, arguments: &[String], limit: Duration) -> Job {
+        let mut command = Command::new(&self.executable);
+        command
+            .args(arguments)
+            .current_dir(&self.directory)
+            .env("CARGO_MANIFEST_DIR", &self.directory)
+            .envs(self.examples.iter().map(|directory| (EXAMPLES, directory)));
+        Job {
+            name: format!("{} {}", self.package, self.target),
+            command,
+            limit: Some(limit),
+        }
+    }
+}
+
+impl Job {
+    /// Runs it, and kills what it leaves running. Its output goes to a file, or to ours.
+    fn run(mut self, output: Option<&File>) -> Result<End> {
         // All processes of a test inherit this, so that they are found when their parent has ended.
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}.{run}", std::process::id());
-        let child = Command::new(&self.executable)
-            .args(arguments)
-            .current_dir(&self.directory)
-            .env("CARGO_MANIFEST_DIR", &self.directory)
+        if let Some(output) = output {
+            self.command.stdout(output.try_clone()?);
+            self.command.stderr(output.try_clone()?);
+        }
+        let child = self
+            .command
             .env(MARK, &mark)
-            .envs(self.examples.iter().map(|directory| (EXAMPLES, directory)))
             .spawn()
-            .with_context(|| format!("cannot start {}", self.executable.display()))?;
-        let end = wait(child, &mark, limit)?;
+            .with_context(|| format!("cannot start {:?}", self.command.get_program()))?;
+        let end = wait(child, &mark, self.limit)?;
         for process in marked(&mark)? {
-            eprintln!("left running by the tests, and killed:");
+            eprintln!("left running by {}, and killed:", self.name);
             eprint!("{}", process.describe());
             process.kill();
         }
@@ -242,12 +342,33 @@ impl TestProgram {
     }
 }
 
-/// Waits for a test program. When its time is over, prints what it and its descendants do, and ends them.
-fn wait(mut child: Child, mark: &str, limit: Duration) -> Result<End> {
+impl Ended {
+    /// What is said of it at the end; nothing where it passed.
+    fn failure(&self) -> Option<String> {
+        let Self { name, took, end } = self;
+        match end {
+            End::Passed => None,
+            End::Failed(status) => Some(format!("{name}: {status}")),
+            End::TooLong(what_ran) => {
+                let took = took.as_secs();
+                Some(format!(
+                    "{name}: ended after {took} s, when this ran:\n{what_ran}"
+                ))
+            }
+        }
+    }
+}
+
+/// Waits for a job. When its time is over, sees what it and its descendants do, and ends them.
+fn wait(mut child: Child, mark: &str, limit: Option<Duration>) -> Result<End> {
     let (report, ended) = mpsc::channel();
     let waiting = std::thread::spawn(move || report.send(child.wait()));
-    let end = match ended.recv_timeout(limit) {
-        Ok(status) => {
+    let status = match limit {
+        Some(limit) => ended.recv_timeout(limit).ok(),
+        None => Some(ended.recv().context("the thread that waits is there")?),
+    };
+    let end = match status {
+        Some(status) => {
             let status = status.context("cannot wait for a test program")?;
             if status.success() {
                 End::Passed
@@ -255,14 +376,12 @@ fn wait(mut child: Child, mark: &str, limit: Duration) -> Result<End> {
                 End::Failed(status)
             }
         }
-        Err(_) => {
+        None => {
             let mut what_runs = String::new();
             for process in marked(mark)? {
                 what_runs += &process.describe();
                 process.kill();
             }
-            let limit = limit.as_secs();
-            eprintln!("\nits {limit} s are over; this is what runs:\n{what_runs}");
             End::TooLong(what_runs)
         }
     };
@@ -374,17 +493,19 @@ mod tests {
     /// Runs a shell script as if it were a test program, and gives how it ended and the pid that it wrote.
     fn run(script: &str, limit: Duration) -> (End, i32) {
         let directory = tempfile::tempdir().unwrap();
-        let program = TestProgram {
-            package: "xtask".into(),
-            target: "script".into(),
-            is_unit_tests: false,
-            directory: directory.path().into(),
-            executable: "/bin/sh".into(),
-            examples: None,
-        };
-        let end = program.run(&["-c".into(), script.into()], limit).unwrap();
+        let end = job(script, directory.path(), limit).run(None).unwrap();
         let pid = std::fs::read_to_string(directory.path().join("pid")).unwrap();
         (end, pid.trim().parse().unwrap())
+    }
+
+    fn job(script: &str, directory: &std::path::Path, limit: Duration) -> Job {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).current_dir(directory);
+        Job {
+            name: script.into(),
+            command,
+            limit: Some(limit),
+        }
     }
 
     fn runs(process: i32) -> bool {
@@ -409,6 +530,29 @@ mod tests {
         };
         assert!(what_ran.contains("sleep 1000"), "{what_ran}");
         assert!(ends(pid));
+    }
+
+    #[test]
+    fn so_many_programs_run_at_a_time_and_each_end_is_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let limit = Duration::from_secs(60);
+        // The first two end only where both run; the third only after one of them.
+        let scripts = [
+            "mkfifo a b 2>/dev/null; echo > a; read line < b",
+            "until test -p b; do :; done; read line < a; touch c; echo > b",
+            "test -e c && exit 3",
+        ];
+        let jobs = scripts.map(|script| job(script, directory.path(), limit));
+        let ended = run_jobs(jobs.into(), NonZero::new(2).unwrap()).unwrap();
+        for script in scripts {
+            let one = ended.iter().find(|one| one.name == script).unwrap();
+            let status = match one.end {
+                End::Passed => 0,
+                End::Failed(status) => status.code().unwrap(),
+                End::TooLong(_) => panic!("it was ended"),
+            };
+            assert_eq!(status, if script == scripts[2] { 3 } else { 0 }, "{script}");
+        }
     }
 
     #[test]
