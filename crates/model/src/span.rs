@@ -86,15 +86,6 @@ impl SpanRole {
         matches!(self, Self::Return | Self::EntryAndReturn)
     }
 
-    /// Whether what happens there may leave functions that are elsewhere.
-    #[must_use]
-    pub const fn may_leave_any(self) -> bool {
-        matches!(
-            self,
-            Self::Exception | Self::Longjmp | Self::ThreadExit | Self::Landing
-        )
-    }
-
     /// The word in a source string.
     #[must_use]
     pub fn name(self) -> &'static str {

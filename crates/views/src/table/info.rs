@@ -236,7 +236,7 @@ fn opens_block(command: &str) -> bool {
 /// What happens at a place of a span. What may leave any function has a place that nobody has named.
 fn role_words(tracepoint: &TracepointInfo, role: SpanRole) -> String {
     let name = role.name().replace('-', " ");
-    if role.may_leave_any() {
+    if role.is_departure() {
         return format!("{name}, which may end spans");
     }
     let at = tracepoint.source.at.as_deref().map(cell);
