@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,16 +16,17 @@ use tracewire_convert::{Format, Source, ctf, json, merge};
 use tracewire_model::FrameNumber;
 use tracewire_model::ThreadId;
 use tracewire_tracefile::TraceFile;
-use tracewire_views::Viewer;
+use tracewire_views::{Condition, Program, Viewer};
 
 use crate::answer::Answer;
+use crate::condition::explain_nothing;
 use crate::debuginfod::DebuginfodArguments;
 use crate::execution::{self, Kind};
 use crate::export::{self, Destination, Programs, RunFile};
 use crate::frames::{FrameRange, parse_time};
 use crate::progress::Progress;
 use crate::types::TypeArguments;
-use crate::{csv, open, output, several};
+use crate::{csv, in_order, open, output, several};
 
 pub const HELP: &str = "\
 The format of IN is detected from its content: a trace file or JSON lines. That of OUT from its name, or --to:
@@ -50,7 +51,7 @@ An execution trace is converted to
   chrome  .trace.json .chrome.json .perfetto.json   calls on a time line
   tf      .tf .tfile .gdbtrace                      GDB's trace file, a frame for each instruction
 
-Several INs are merged in the order of time; in the formats of whole runs each is a process. --frame and --time cut; --split-by makes several files of OUT's name, with \
+Several INs are merged in the order of time; in the formats of whole runs each is a process. --frame, --time and --where cut; --split-by makes several files of OUT's name, with \
 the part's name before the ending.
 
 Columns of a table: process (of a run of several), frame, tracepoint, pc, time_us, time_ns, thread, cpu, stepping, duration_ns and ended (of a span), $variable, \
@@ -64,6 +65,7 @@ Examples:
   tracewire convert run.tf http://127.0.0.1:4318
   tracewire convert one.tf two.tf both.tf
   tracewire convert run.tf part.tf --frame 100..200
+  tracewire convert run.tf slow.perfetto-trace --where '$duration > 1ms'
   tracewire convert run.tf run.tf --split-by thread
   tracewire convert cpu.trace cpu.twx
   tracewire convert cpu.trace cpu.vcd --instruction 1000..2000
@@ -95,12 +97,15 @@ pub struct ConvertArguments {
     /// Only frames made from A to B, in microseconds of $trace_timestamp: A..B, A.. or ..B
     #[arg(long, value_name = "A..B", value_parser = parse_time, conflicts_with = "frame")]
     pub time: Option<RangeInclusive<u64>>,
+    /// Only frames for which an expression over collected values is true. A span is looked at as a whole: its arguments, $retval and $duration
+    #[arg(long = "where", value_name = "EXPR")]
+    pub condition: Option<String>,
     /// Several files: tracepoint, thread, or so many frames each
     #[arg(long, value_name = "WHAT", value_parser = parse_split)]
     pub split_by: Option<SplitBy>,
     /// IN has packets of RISC-V E-Trace, and OUT is to be their text, an execution trace of control flow only: how they are framed (smi or encap), then
     /// parameters of the encoder, such as smi,iaddress_width_p=64; needs --elf
-    #[arg(long, value_name = "FRAMING", conflicts_with_all = ["to", "column", "frame", "instruction", "timestamps", "time", "split_by", "flow"])]
+    #[arg(long, value_name = "FRAMING", conflicts_with_all = ["to", "column", "frame", "instruction", "timestamps", "time", "condition", "split_by", "flow"])]
     pub etrace: Option<tracewire_exec_trace::etrace::Options>,
     /// The program, or one of its libraries, for values and columns; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -212,28 +217,54 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     if !columns.is_empty() && format != Format::Csv {
         bail!("--column is for a table (csv), not for {format}");
     }
+    let mut programs = Programs::new(arguments)?;
+    let condition = Condition::new(arguments.condition.as_deref());
+    let mut part = Part {
+        arguments,
+        condition: &condition,
+        programs: &mut programs,
+    };
+    let fits_nothing = || condition.is_given() && condition.fitting() == 0;
     if export::is_exported(format) && arguments.split_by.is_none() {
-        let files = run_files(whole, arguments)?;
-        return export::write(&files, destination, format, arguments);
+        let files = part.of_run(whole)?;
+        if fits_nothing() {
+            explain_nothing(&condition);
+            return Ok(Answer::No);
+        }
+        return export::write(&files, destination, format, &mut programs);
     }
     if format == Format::Csv
         && arguments.split_by.is_none()
         && whole.iter().all(|named| named.process.is_some())
     {
-        let files = run_files(whole, arguments)?;
+        let files = part.of_run(whole)?;
+        if fits_nothing() {
+            explain_nothing(&condition);
+            return Ok(Answer::No);
+        }
         let files: Vec<(Option<ThreadId>, &TraceFile)> = (files.iter())
             .map(|part| (part.process.map(|(process, _)| process), &part.file))
             .collect();
         into_place(out, |mut sink| {
-            csv::write(&files, &columns, arguments, Progress::default, &mut sink)
+            csv::write(
+                &files,
+                &columns,
+                &mut programs,
+                Progress::default,
+                &mut sink,
+            )
         })?;
         return Ok(Answer::Yes);
     }
     let sources: Vec<PathBuf> = whole.into_iter().map(|named| named.path).collect();
     let file = merged(&sources, arguments)?;
-    let file = cut(file, arguments)?;
+    let file = part.of(file)?;
+    if fits_nothing() {
+        explain_nothing(&condition);
+        return Ok(Answer::No);
+    }
     let Some(by) = arguments.split_by else {
-        return write(file, out, format, &columns, arguments);
+        return write(file, out, format, &columns, &mut programs);
     };
     if is_stdout(out) {
         bail!("--split-by makes several files: expected a name to make theirs of, not -");
@@ -247,7 +278,7 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
             &part_name(out, &part.name),
             format,
             &columns,
-            arguments,
+            &mut programs,
         )?;
     }
     Ok(Answer::Yes)
@@ -258,22 +289,6 @@ struct NamedFile {
     path: PathBuf,
     /// Its process, in a run of several, and the process that made that one.
     process: Option<(ThreadId, Option<ThreadId>)>,
-}
-
-/// The files of a run that is written as a whole, each cut by the arguments.
-fn run_files(named: Vec<NamedFile>, arguments: &ConvertArguments) -> anyhow::Result<Vec<RunFile>> {
-    if arguments.frame.is_some() && named.len() > 1 {
-        bail!("--frame is for one trace file, and the run has several; --time cuts all of them");
-    }
-    let opened = named.into_iter().map(|one| {
-        let file = cut(open_source(&one.path, arguments)?, arguments)?;
-        Ok(RunFile {
-            path: one.path,
-            process: one.process,
-            file,
-        })
-    });
-    opened.collect()
 }
 
 pub fn is_stdout(path: &Path) -> bool {
@@ -364,23 +379,98 @@ fn merged(sources: &[PathBuf], arguments: &ConvertArguments) -> anyhow::Result<T
     }
 }
 
-fn cut(file: TraceFile, arguments: &ConvertArguments) -> anyhow::Result<TraceFile> {
-    let frames: Vec<FrameNumber> = match (&arguments.frame, &arguments.time) {
-        (Some(range), _) => {
-            let frames = file.frame_count();
-            if range.single && range.start >= frames {
-                bail!("there is no frame {}: the file holds {frames}", range.start);
-            }
-            part::frames_in(&file, range.start..range.end.unwrap_or(u64::MAX)).collect()
+/// The part of each file that the arguments ask for.
+struct Part<'p, 'a> {
+    arguments: &'a ConvertArguments,
+    condition: &'p Condition<'a>,
+    programs: &'p mut Programs<'a>,
+}
+
+impl Part<'_, '_> {
+    /// The files of a run that is written as a whole.
+    fn of_run(&mut self, named: Vec<NamedFile>) -> anyhow::Result<Vec<RunFile>> {
+        if self.arguments.frame.is_some() && named.len() > 1 {
+            bail!(
+                "--frame is for one trace file, and the run has several; --time and --where cut all of them"
+            );
         }
-        (None, Some(range)) => part::frames_at(&file, range.clone()),
-        (None, None) => return Ok(file),
+        let opened = named.into_iter().map(|one| {
+            let file = self.of(open_source(&one.path, self.arguments)?)?;
+            Ok(RunFile {
+                path: one.path,
+                process: one.process,
+                file,
+            })
+        });
+        opened.collect()
+    }
+
+    /// Of one file.
+    fn of(&mut self, file: TraceFile) -> anyhow::Result<TraceFile> {
+        let Self {
+            arguments,
+            condition,
+            ..
+        } = *self;
+        let chosen: Option<Vec<FrameNumber>> = match (&arguments.frame, &arguments.time) {
+            (Some(range), _) => {
+                let frames = file.frame_count();
+                if range.single && range.start >= frames {
+                    bail!("there is no frame {}: the file holds {frames}", range.start);
+                }
+                let end = range.end.unwrap_or(u64::MAX);
+                Some(part::frames_in(&file, range.start..end).collect())
+            }
+            (None, Some(range)) => Some(part::frames_at(&file, range.clone())),
+            (None, None) => None,
+        };
+        let name = Path::new("the part");
+        let progress = Progress::over_frames(name, &file);
+        let chosen = match (chosen, condition.is_given()) {
+            (None, false) => return Ok(file),
+            (Some(chosen), false) => chosen,
+            (chosen, true) => {
+                let all = || (0..file.frame_count()).map(FrameNumber).collect();
+                let program = self.programs.of(&file)?;
+                fitting(&file, program, &chosen.unwrap_or_else(all), condition)?
+            }
+        };
+        let part = through_file(|sink| part::write(&file, chosen.iter().copied(), sink).map(drop))?;
+        drop(progress);
+        settled(part, name, arguments)
+    }
+}
+
+/// Of these frames those for which a condition is true: of a span both frames, and those that say how spans are left.
+fn fitting(
+    file: &TraceFile,
+    program: Program,
+    chosen: &[FrameNumber],
+    condition: &Condition<'_>,
+) -> anyhow::Result<Vec<FrameNumber>> {
+    let look = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
+        let mut fitting = Vec::new();
+        for frame in (numbers.iter()).filter_map(|number| viewer.file().frame(*number)) {
+            if condition.fits(viewer, frame)? {
+                let frames = viewer.frames_of(frame).into_iter();
+                fitting.extend(frames.map(|frame| frame.number()));
+            } else if let Some(point) = viewer.file().spans().point(&frame)
+                && point.role.is_departure()
+            {
+                fitting.push(frame.number());
+            }
+        }
+        Ok(fitting)
     };
-    let name = Path::new("the part");
-    let progress = Progress::over_frames(name, &file);
-    let part = through_file(|sink| part::write(&file, frames.iter().copied(), sink).map(drop))?;
-    drop(progress);
-    settled(part, name, arguments)
+    let frames = (chosen.iter()).filter_map(|number| file.frame(*number));
+    let mut all = Vec::new();
+    in_order::map(file, program, frames, &look, |fitting: Vec<FrameNumber>| {
+        all.extend(fitting);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
 }
 
 fn write(
@@ -388,7 +478,7 @@ fn write(
     out: &Path,
     format: Format,
     columns: &[Column],
-    arguments: &ConvertArguments,
+    programs: &mut Programs<'_>,
 ) -> anyhow::Result<Answer> {
     if export::is_exported(format) {
         let one = RunFile {
@@ -396,11 +486,11 @@ fn write(
             process: None,
             file,
         };
-        return export::write(&[one], Destination::File(out), format, arguments);
+        return export::write(&[one], Destination::File(out), format, programs);
     }
     let file = &file;
     if format == Format::Ctf {
-        return write_folder(file, out, arguments);
+        return write_folder(file, out, programs);
     }
     let progress = || {
         if is_stdout(out) && io::stdout().is_terminal() {
@@ -419,7 +509,7 @@ fn write(
                 let _progress = progress();
                 json::write(file, &mut sink)?;
             }
-            Format::Csv => csv::write(&[(None, file)], columns, arguments, progress, &mut sink)?,
+            Format::Csv => csv::write(&[(None, file)], columns, programs, progress, &mut sink)?,
             Format::Ctf => bail!("a CTF trace is a folder"),
             Format::Chrome | Format::Perfetto | Format::Otlp | Format::Firefox | Format::Folded => {
                 bail!("{format} is of a whole run")
@@ -468,7 +558,7 @@ fn parent(path: &Path) -> &Path {
 fn write_folder(
     file: &TraceFile,
     out: &Path,
-    arguments: &ConvertArguments,
+    programs: &mut Programs<'_>,
 ) -> anyhow::Result<Answer> {
     if is_stdout(out) {
         bail!("a CTF trace is a folder: expected a name, not -");
@@ -493,7 +583,7 @@ fn write_folder(
         .mode(0o700)
         .create(&made)
         .with_context(|| format!("cannot make a folder for {shown}"))?;
-    let program = Programs::new(arguments)?.of(file)?;
+    let program = programs.of(file)?;
     let viewer = Viewer::new(file, &program);
     let values = |frame| {
         // The second frame of a span has no separate values.

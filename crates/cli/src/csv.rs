@@ -10,7 +10,6 @@ use tracewire_model::{FrameNumber, ThreadId};
 use tracewire_tracefile::{Frame, TraceFile};
 use tracewire_views::{Program, Viewer, by_time};
 
-use crate::convert::ConvertArguments;
 use crate::export::Programs;
 use crate::in_order;
 use crate::progress::Progress;
@@ -23,7 +22,7 @@ const WRITTEN_AT_ONCE: usize = 1 << 16;
 pub fn write(
     files: &[(Option<ThreadId>, &TraceFile)],
     columns: &[Column],
-    arguments: &ConvertArguments,
+    programs: &mut Programs<'_>,
     progress: impl FnOnce() -> Progress,
     sink: &mut impl Write,
 ) -> anyhow::Result<()> {
@@ -32,15 +31,15 @@ pub fn write(
         let mut columns = columns.iter();
         !asked || columns.any(|column| is_evaluated(column, file))
     };
-    let mut programs: Vec<Program> = Vec::with_capacity(files.len());
+    let mut opened: Vec<Program> = Vec::with_capacity(files.len());
     if files.iter().any(needs_programs) {
-        let mut known = Programs::new(arguments)?;
         for (_, file) in files {
-            programs.push(known.of(file)?);
+            opened.push(programs.of(file)?);
         }
     } else {
-        programs.resize_with(files.len(), Program::default);
+        opened.resize_with(files.len(), Program::default);
     }
+    let mut programs = opened;
     let columns = match asked {
         true => {
             check_expressions(columns, &viewers_of(files, &programs))?;

@@ -10,10 +10,9 @@ use clap::{Args, ValueHint};
 use tracewire_recorder::Recorder;
 use tracewire_script::Script;
 use tracewire_tracefile::TraceFile;
-use tracewire_views::Program;
+use tracewire_views::{Condition, Program};
 
 use crate::answer::Answer;
-use crate::condition::Condition;
 use crate::frame_output::write_table;
 use crate::message::say;
 use crate::record::{Live, Request, quoted, run};

@@ -92,9 +92,8 @@ pub fn write(
     files: &[RunFile],
     destination: Destination<'_>,
     format: Format,
-    arguments: &ConvertArguments,
+    programs: &mut Programs<'_>,
 ) -> anyhow::Result<Answer> {
-    let mut programs = Programs::new(arguments)?;
     let mut opened = Vec::with_capacity(files.len());
     for one in files {
         opened.push(programs.of(&one.file)?);
@@ -113,7 +112,7 @@ pub fn write(
         .collect();
     match destination {
         Destination::Endpoint(address) => send(&parts, address),
-        Destination::File(out) => write_file(&parts, out, format, arguments),
+        Destination::File(out) => write_file(&parts, out, format, programs.arguments),
     }
 }
 

@@ -1,17 +1,19 @@
 //! `find`: which frames are at a place, time or thread, or have a value.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
 
 use anyhow::Context as _;
 use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, ThreadId};
-use tracewire_tracefile::{Frame, Part, Search};
+use tracewire_tracefile::{Frame, Part, Search, TraceFile};
 use tracewire_views::{Criteria, JsonWriter, LineCriterion, Program, Viewer, words};
 
 use crate::answer::Answer;
 use crate::arguments::{CodePlace, FindArguments, tell_hexadecimal};
 use crate::execution::{self, FileKind, Kind, refuse_options};
 use crate::frame_output::write_json;
+use crate::in_order;
 use crate::open;
 use crate::progress::Progress;
 use crate::several;
@@ -45,31 +47,51 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     if let Some(location) = location {
         criteria.places = Some(places_of(location, &program)?);
     }
-    let viewer = Viewer::new(&file, &program);
-    let limit = if arguments.first { 1 } else { usize::MAX };
     let mut output = output_of(arguments.json);
     let at_once = std::io::stdout().is_terminal();
     let progress = Progress::over_frames(&arguments.file, &file);
     let mut answer = Answer::No;
-    let mut writer = JsonWriter::new(&viewer);
-    let mut matches = criteria.find(&viewer, FrameNumber(arguments.from));
-    for frame in matches.by_ref().take(limit) {
-        let frame = frame?;
+    let matcher = criteria.matcher();
+    let look = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
+        let mut text = Vec::new();
+        let mut writer = JsonWriter::new(viewer);
+        let frames = (numbers.iter()).filter_map(|number| viewer.file().frame(*number));
+        for frame in frames {
+            if !matcher.is_match(viewer, frame)? {
+                continue;
+            }
+            if arguments.json {
+                writer.write(frame, &mut text);
+                text.push(b'\n');
+            } else {
+                writeln!(text, "{}", frame.number())?;
+            }
+            if arguments.first {
+                break;
+            }
+        }
+        Ok(text)
+    };
+    let candidates = criteria.candidates(&file, FrameNumber(arguments.from));
+    in_order::map(&file, program, candidates, &look, |text: Vec<u8>| {
+        if text.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
         answer = Answer::Yes;
         let _aside = at_once.then(|| progress.aside());
-        if arguments.json {
-            write_json(&mut output, &mut writer, frame)?;
-        } else {
-            writeln!(output, "{}", frame.number())?;
-        }
+        output.write_all(&text)?;
         if at_once {
             output.flush()?;
         }
-    }
+        Ok(match arguments.first {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    })?;
     output.flush()?;
     drop(progress);
     if answer == Answer::No {
-        explain_nothing(&[&viewer], &criteria, matches.unknown());
+        explain_nothing(&[&file], &criteria, matcher.unknown().as_ref());
         if let Some(CodePlace::Address {
             address,
             as_hexadecimal: Some(meant),
@@ -168,7 +190,7 @@ fn find_in_run(arguments: &FindArguments, parts: &[Part]) -> anyhow::Result<Answ
             last = frame.timestamp().unwrap_or(last).max(last);
             found.push((last, index, frame.number()));
         }
-        unknown.extend(matches.unknown().cloned());
+        unknown.extend(matches.unknown());
     }
     found.sort_by_key(|(time, _, _)| *time);
     if arguments.first {
@@ -200,18 +222,14 @@ fn find_in_run(arguments: &FindArguments, parts: &[Part]) -> anyhow::Result<Answ
         return Ok(Answer::Yes);
     }
     let reason = (unknown.first()).filter(|_| unknown.len() == searches.len());
-    let viewers: Vec<&Viewer<'_>> = searches.iter().map(|(viewer, _)| viewer).collect();
-    explain_nothing(&viewers, &criteria, reason);
+    let files: Vec<&TraceFile> = opened.iter().map(|(_, file, _)| file).collect();
+    explain_nothing(&files, &criteria, reason);
     Ok(Answer::No)
 }
 
 /// Says so where nothing is found because no frame says what is looked for: a time, a thread or a cpu that was not
 /// collected; a condition that is `unknown` of all frames looked at, because a name is misspelt or not collected.
-fn explain_nothing(
-    viewers: &[&Viewer<'_>],
-    criteria: &Criteria,
-    unknown: Option<&ExpressionError>,
-) {
+fn explain_nothing(files: &[&TraceFile], criteria: &Criteria, unknown: Option<&ExpressionError>) {
     for search in &criteria.searches {
         let (tells, variable): (fn(&Frame<'_>) -> bool, _) = match search {
             Search::Time { .. } => (|frame| frame.timestamp().is_some(), "trace_timestamp"),
@@ -219,7 +237,7 @@ fn explain_nothing(
             Search::Cpu(_) => (|frame| frame.cpu().is_some(), "trace_cpu"),
             _ => continue,
         };
-        let mut frames = viewers.iter().flat_map(|viewer| viewer.file().frames());
+        let mut frames = files.iter().flat_map(|file| file.frames());
         if !frames.any(|frame| tells(&frame)) {
             message!("tracewire: no frame has its ${variable}: it was not collected");
         }

@@ -5,10 +5,9 @@ use std::io::Write;
 use tracewire_model::{FrameNumber, Tracepoint};
 use tracewire_tracefile::{Frame, TraceFile};
 use tracewire_views::{
-    AggregateView, JsonWriter, Program, Viewer, paused_tracepoints, skipped_hits, table,
+    AggregateView, Condition, JsonWriter, Program, Viewer, paused_tracepoints, skipped_hits, table,
 };
 
-use crate::condition::Condition;
 use crate::in_order;
 
 /// How long a line of JSON usually is, in bytes.

@@ -1,7 +1,8 @@
-//! Frames made into text by several threads, and written in their order.
+//! Frames looked at by several threads, and what comes of it in their order.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -10,7 +11,7 @@ use tracewire_model::FrameNumber;
 use tracewire_tracefile::{Frame, TraceFile};
 use tracewire_views::{Program, Viewer};
 
-/// How many frames are formatted at a time. They are a separate table: its columns are as wide as their widest cell, and a file may
+/// How many frames are looked at at a time. They are a separate table: its columns are as wide as their widest cell, and a file may
 /// have millions of frames.
 const FRAMES_A_PIECE: usize = 1000;
 
@@ -20,19 +21,33 @@ const MANY: u64 = 20_000;
 /// The most threads: each has the symbols in memory.
 const MOST_THREADS: usize = 8;
 
-/// How many pieces a thread may be ahead of the output.
+/// How many pieces a thread may be ahead of what is taken.
 const AHEAD: usize = 4;
 
-/// The function that formats a piece of the frames.
-pub type Render<'r> = dyn Fn(&Viewer<'_>, &[FrameNumber]) -> anyhow::Result<Vec<u8>> + Sync + 'r;
+/// The function that looks at a piece of the frames.
+pub type Map<'m, T> = dyn Fn(&Viewer<'_>, &[FrameNumber]) -> anyhow::Result<T> + Sync + 'm;
 
 /// Formats frames and passes the text to `write` in the order of the frames. Returns the number of frames.
 pub fn render<'a>(
     file: &'a TraceFile,
     program: Program,
     frames: impl Iterator<Item = Frame<'a>>,
-    render: &Render<'_>,
+    render: &Map<'_, Vec<u8>>,
     mut write: impl FnMut(&[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    map(file, program, frames, render, |text| {
+        write(&text).map(ControlFlow::Continue)
+    })
+}
+
+/// Looks at frames, and passes what `make` makes of each piece of them to `take`, in the order of the frames, until that breaks off.
+/// Returns the number of frames that were looked at.
+pub fn map<'a, T: Send>(
+    file: &'a TraceFile,
+    program: Program,
+    frames: impl Iterator<Item = Frame<'a>>,
+    make: &Map<'_, T>,
+    mut take: impl FnMut(T) -> anyhow::Result<ControlFlow<()>>,
 ) -> anyhow::Result<u64> {
     let mut numbers = frames.map(|frame| frame.number());
     let mut piece = move || {
@@ -48,8 +63,10 @@ pub fn render<'a>(
     if threads == 1 {
         let viewer = Viewer::new(file, &program);
         while let Some(numbers) = piece() {
-            write(&render(&viewer, &numbers)?)?;
             shown += numbers.len() as u64;
+            if take(make(&viewer, &numbers)?)?.is_break() {
+                break;
+            }
         }
         return Ok(shown);
     }
@@ -57,10 +74,10 @@ pub fn render<'a>(
     let program_files = program.program_files().clone();
     let mut program = Some(program);
     std::thread::scope(|scope| {
-        let workers: std::io::Result<Vec<Worker>> = (0..threads)
+        let workers: std::io::Result<Vec<Worker<T>>> = (0..threads)
             .map(|_| {
                 let (jobs, work) = sync_channel::<Vec<FrameNumber>>(AHEAD);
-                let (done, texts) = sync_channel(AHEAD);
+                let (done, results) = sync_channel(AHEAD);
                 // Two threads cannot use the same symbols.
                 let known = program.take();
                 let rules = Arc::clone(&rules);
@@ -76,18 +93,18 @@ pub fn render<'a>(
                     };
                     let viewer = Viewer::new(file, &program);
                     for numbers in work {
-                        // After an error the text is not needed.
-                        if done.send(render(&viewer, &numbers)).is_err() {
+                        // After an error, or the end, the result is not needed.
+                        if done.send(make(&viewer, &numbers)).is_err() {
                             return;
                         }
                     }
                 })?;
-                Ok(Worker { jobs, texts })
+                Ok(Worker { jobs, results })
             })
             .collect();
         let workers = workers.context("cannot start a thread")?;
         // The workers in the order of the pieces that they have.
-        let mut waiting: VecDeque<&Worker> = VecDeque::new();
+        let mut waiting: VecDeque<&Worker<T>> = VecDeque::new();
         let mut next = workers.iter().cycle();
         loop {
             while waiting.len() < AHEAD * threads
@@ -102,13 +119,15 @@ pub fn render<'a>(
             let Some(worker) = waiting.pop_front() else {
                 return Ok(shown);
             };
-            write(&worker.texts.recv()??)?;
+            if take(worker.results.recv()??)?.is_break() {
+                return Ok(shown);
+            }
         }
     })
 }
 
-/// A thread that makes text of pieces, one after the other.
-struct Worker {
+/// A thread that looks at pieces, one after the other.
+struct Worker<T> {
     jobs: SyncSender<Vec<FrameNumber>>,
-    texts: Receiver<anyhow::Result<Vec<u8>>>,
+    results: Receiver<anyhow::Result<T>>,
 }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_tracefile::{Part, RunFolder};
-use tracewire_views::{AggregateView, FrameRow, Info, JsonWriter, Viewer, by_time, table};
+use tracewire_views::{
+    AggregateView, Condition, FrameRow, Info, JsonWriter, Viewer, by_time, table,
+};
 
 use crate::answer::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
-use crate::condition::Condition;
+use crate::condition::explain_nothing;
 use crate::frame_output;
 use crate::open;
 use crate::stdout;
@@ -162,7 +164,7 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         frame_output::report_skipped(all, wanted);
     }
     if shown == 0 && condition.is_given() {
-        condition.explain_nothing();
+        explain_nothing(&condition);
         return Ok(Answer::No);
     }
     if shown == 0 && aggregates.is_empty() {

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use tracewire_debuginfo::TypeRules;
 use tracewire_model::FrameNumber;
 use tracewire_tracefile::{Frame, GrowingFile, RunFolder, TraceFile};
-use tracewire_views::{AggregateView, JsonWriter, Program, Viewer, folded, gdb_commands, table};
+use tracewire_views::{
+    AggregateView, Condition, JsonWriter, Program, Viewer, folded, gdb_commands, table,
+};
 
 use crate::answer::Answer;
 use crate::arguments::ShowArguments;
-use crate::condition::Condition;
+use crate::condition::explain_nothing;
 use crate::execution::{self, FileKind, Kind, refuse_options};
 use crate::follow::{self, Followed, Form, Style};
 use crate::frame_output::{origin, report_skipped, write_aggregates, write_table};
@@ -107,7 +109,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         output.flush()?;
         drop(progress);
         if condition.is_given() && condition.fitting() == 0 {
-            condition.explain_nothing();
+            explain_nothing(&condition);
             return Ok(Answer::No);
         }
         if shown == 0 {
@@ -154,7 +156,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         report_skipped(file.description().tracepoints(), wanted);
     }
     if condition.is_given() && condition.fitting() == 0 {
-        condition.explain_nothing();
+        explain_nothing(&condition);
         return Ok(Answer::No);
     }
     if shown == 0 && aggregates.is_empty() {

@@ -1,12 +1,12 @@
 //! Which frames are looked for.
 
-use tracewire_expr::{ExpressionError, ExpressionErrorKind};
+use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, TracepointNumber};
-use tracewire_tracefile::{Frame, Search};
+use tracewire_tracefile::{Frame, Search, TraceFile};
 
+use crate::condition::Condition;
 use crate::frame::Viewer;
 use crate::program::Program;
-use crate::truth::Truth;
 
 /// The conditions of a search; a frame must meet all that are given.
 #[derive(Clone, Debug, Default)]
@@ -149,8 +149,20 @@ impl Criteria {
 
     /// The frames from `from` on that are looked for, in the file's order.
     pub fn find<'a, 'v>(&'v self, viewer: &'v Viewer<'a>, from: FrameNumber) -> Matches<'a, 'v> {
-        let file = viewer.file();
-        let frames: Box<dyn Iterator<Item = Frame<'a>> + 'v> = match self.searches.first() {
+        Matches {
+            frames: self.candidates(viewer.file(), from),
+            matcher: self.matcher(),
+            viewer,
+        }
+    }
+
+    /// The frames from `from` on that may be looked for, in the file's order: the others need not be looked at.
+    pub fn candidates<'a: 'v, 'v>(
+        &'v self,
+        file: &'a TraceFile,
+        from: FrameNumber,
+    ) -> Box<dyn Iterator<Item = Frame<'a>> + 'v> {
+        match self.searches.first() {
             // The trace file's own search uses its index, and reads only matching frames.
             Some(search) => {
                 Box::new(file.find_all(*search, from.0.checked_sub(1).map(FrameNumber)))
@@ -158,42 +170,43 @@ impl Criteria {
             None => Box::new(
                 (from.0..file.frame_count()).filter_map(|number| file.frame(FrameNumber(number))),
             ),
-        };
-        Matches {
+        }
+    }
+
+    /// Looks at frames, in several threads if need be.
+    #[must_use]
+    pub fn matcher(&self) -> Matcher<'_> {
+        Matcher {
             criteria: self,
-            viewer,
-            frames,
-            is_worked_out: false,
-            unknown: None,
+            condition: Condition::new(self.condition.as_deref()),
         }
     }
 }
 
-/// The matching frames, found as they are requested.
-pub struct Matches<'a, 'v> {
-    criteria: &'v Criteria,
-    viewer: &'v Viewer<'a>,
-    frames: Box<dyn Iterator<Item = Frame<'a>> + 'v>,
-    /// Whether the condition was true or false of a frame.
-    is_worked_out: bool,
-    /// Why it was not, of the first frame where it was not.
-    unknown: Option<ExpressionError>,
+/// Says of each frame whether it is looked for.
+#[derive(Debug)]
+pub struct Matcher<'c> {
+    criteria: &'c Criteria,
+    condition: Condition<'c>,
 }
 
-impl<'a> Matches<'a, '_> {
+impl Matcher<'_> {
     /// Why the condition could not be worked out, where it could be for none of the frames so far.
     #[must_use]
-    pub fn unknown(&self) -> Option<&ExpressionError> {
-        self.unknown.as_ref().filter(|_| !self.is_worked_out)
+    pub fn unknown(&self) -> Option<ExpressionError> {
+        self.condition.unknown()
     }
 
     /// Whether a frame is looked for.
-    fn is_match(&mut self, frame: Frame<'a>) -> Result<bool, FindError> {
+    ///
+    /// # Errors
+    /// When the condition is no expression in any language.
+    pub fn is_match<'a>(&self, viewer: &Viewer<'a>, frame: Frame<'a>) -> Result<bool, FindError> {
         let Criteria {
             searches,
             places,
             line,
-            condition,
+            condition: _,
         } = self.criteria;
         if !searches.iter().all(|search| search.matches(&frame)) {
             return Ok(false);
@@ -206,7 +219,7 @@ impl<'a> Matches<'a, '_> {
             return Ok(false);
         }
         if let Some(line) = line {
-            let place = self.viewer.place(frame);
+            let place = viewer.place(frame);
             let here = place.is_some_and(|place| {
                 place.line == line.line && place.file.is_some_and(|file| is_file(&file, &line.file))
             });
@@ -214,25 +227,26 @@ impl<'a> Matches<'a, '_> {
                 return Ok(false);
             }
         }
-        let Some(condition) = condition else {
-            return Ok(true);
-        };
-        // A span is found by the frame that lists have.
-        if !self.viewer.is_listed(frame) {
-            return Ok(false);
+        // A span is found by each of its frames, and by the one that lists have where its values are looked at.
+        match self.condition.is_given() {
+            true => self.condition.fits(viewer, frame),
+            false => Ok(true),
         }
-        let truth = self.viewer.truth(frame, condition);
-        self.is_worked_out |= matches!(truth, Truth::True | Truth::False);
-        match truth {
-            Truth::Unknown(error) if matches!(error.kind(), ExpressionErrorKind::Syntax(_)) => {
-                Err(FindError::Condition { error })
-            }
-            Truth::Unknown(error) => {
-                self.unknown.get_or_insert(error);
-                Ok(false)
-            }
-            truth => Ok(truth == Truth::True),
-        }
+    }
+}
+
+/// The matching frames, found as they are requested.
+pub struct Matches<'a, 'v> {
+    matcher: Matcher<'v>,
+    viewer: &'v Viewer<'a>,
+    frames: Box<dyn Iterator<Item = Frame<'a>> + 'v>,
+}
+
+impl Matches<'_, '_> {
+    /// As [`Matcher::unknown`].
+    #[must_use]
+    pub fn unknown(&self) -> Option<ExpressionError> {
+        self.matcher.unknown()
     }
 }
 
@@ -242,7 +256,7 @@ impl<'a> Iterator for Matches<'a, '_> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let frame = self.frames.next()?;
-            match self.is_match(frame) {
+            match self.matcher.is_match(self.viewer, frame) {
                 Ok(true) => return Some(Ok(frame)),
                 Ok(false) => {}
                 Err(error) => return Some(Err(error)),

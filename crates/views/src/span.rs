@@ -55,7 +55,8 @@ impl<'a> Viewer<'a> {
     }
 
     /// The frames whose values a frame of a list has: that of a span has those of its entry and of its return.
-    pub(crate) fn frames_of(&self, frame: Frame<'a>) -> Vec<Frame<'a>> {
+    #[must_use]
+    pub fn frames_of(&self, frame: Frame<'a>) -> Vec<Frame<'a>> {
         let Some(span) = self.represented_span(frame) else {
             return vec![frame];
         };

@@ -20,6 +20,7 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
     for (name, is_given) in [
         ("--frame", arguments.frame.is_some()),
         ("--time", arguments.time.is_some()),
+        ("--where", arguments.condition.is_some()),
         ("--column", !arguments.column.is_empty()),
         ("--split-by", arguments.split_by.is_some()),
     ] {

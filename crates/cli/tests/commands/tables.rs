@@ -234,6 +234,18 @@ fn spans_are_found_by_what_their_entries_and_returns_have() {
                 numbers.eq(wanted.iter().copied().map(Some)),
                 "{condition} of {tracepoint}"
             );
+            // A part has the same rows, with other numbers.
+            let _ = fs::remove_file(built.path("part.tf"));
+            let cut = built.run(&["convert", "run.tf", "part.tf", "--where", condition]);
+            let cut = cut.code(i32::from(wanted.is_empty()));
+            if wanted.is_empty() {
+                cut.says(&["--where is true of no frame"]);
+                assert!(!built.path("part.tf").exists());
+            } else {
+                built.run(&["check", "part.tf"]).code(0);
+                let part = built.run(&["show", "part.tf", "--json"]).code(0).json();
+                assert_eq!(unnumbered(&part), unnumbered(&shown), "{condition}");
+            }
             let table = built.run(&["show", "run.tf", "--where", condition]);
             let rows = table.stdout.matches("$retval = ").count();
             assert_eq!(
@@ -242,6 +254,45 @@ fn spans_are_found_by_what_their_entries_and_returns_have() {
                 "{condition} of {tracepoint}: {}",
                 table.stdout
             );
+        }
+    }
+}
+
+/// Rows without the numbers of their frames.
+fn unnumbered(rows: &[Value]) -> Vec<Value> {
+    let mut rows = rows.to_vec();
+    for row in &mut rows {
+        row.as_object_mut().expect("a row").remove("frame");
+    }
+    rows
+}
+
+#[test]
+fn what_is_left_by_a_jump_is_so_in_a_part() {
+    let built = Built::new(CALLS, &["-O1"]);
+    // Fewer frames are looked at by one thread, more by several.
+    for calls in ["2500", "30000"] {
+        for file in ["run.tf", "run.twr"] {
+            record(&built, file, &["span twice : n, *p, $retval"], calls);
+            let condition = ["--where", "n % 1000 >= 998"];
+            let show = ["show", "--json", file];
+            let shown = built.run(&[&show, &condition[..]].concat()).code(0).json();
+            let left = shown.iter().filter(|row| row["ended"] == "longjmp");
+            assert_eq!(left.count(), shown.len() / 2);
+            built
+                .run(&[&["convert", file, "part.tf"], &condition[..]].concat())
+                .code(0);
+            let part = built.run(&["show", "part.tf", "--json"]).code(0).json();
+            assert_eq!(unnumbered(&part), unnumbered(&shown), "{file} of {calls}");
+            built
+                .run(&[&["convert", file, "part.csv"], &condition[..]].concat())
+                .code(0);
+            let table = fs::read_to_string(built.path("part.csv")).expect("a table");
+            assert_eq!(rows(&table).1.len(), shown.len());
+            let first = built.run(&[&["find", file, "--first"], &condition[..]].concat());
+            assert_eq!(first.code(0).stdout.trim(), shown[0]["frame"].to_string());
+            let json = built.run(&[&["find", file, "--json"], &condition[..]].concat());
+            assert_eq!(json.code(0).json(), shown, "{file} of {calls}");
         }
     }
 }
@@ -322,6 +373,10 @@ fn a_run_of_several_processes_is_searched_and_written_as_a_whole() {
         .collect();
     assert_eq!(wanted.len(), 7);
     assert_eq!(found.stdout.lines().collect::<Vec<_>>(), wanted);
+    let cut = built.run(&[&["convert", "run", "part.csv"], &condition[..]].concat());
+    cut.code(0);
+    let table = fs::read_to_string(built.path("part.csv")).expect("a table");
+    assert_eq!(self::rows(&table).1.len(), wanted.len());
     let json = built.run(&[
         "find", "run", "--json", "--pc", "step", "--where", "n == 100",
     ]);
