@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracewire_debuginfo::TypeRules;
-use tracewire_model::{FrameNumber, ThreadId};
+use tracewire_model::ThreadId;
 use tracewire_recorder::Aggregates;
-use tracewire_tracefile::{Frame, GrowingFile, Module, Part, RunFolder, TraceFile};
+use tracewire_tracefile::{
+    Frame, GrowingFile, GrowingList, ListBatch, Module, Part, RunFolder, TraceFile,
+};
 use tracewire_views::{
-    AggregateView, FrameRow, JsonWriter, Program, ProgramError, ProgramFiles, Viewer, table,
+    AggregateView, Condition, FrameRow, JsonWriter, Program, ProgramError, ProgramFiles, Viewer,
+    table,
 };
 
 use crate::frame_output;
@@ -67,11 +70,12 @@ pub enum Followed {
     Run(RunFolder),
 }
 
-/// Shows frames, and what each process has counted as returned by `counted`, until the recorder has ended. Returns the number of
-/// frames. It only reads files, so that neither the recorder nor the program waits for the reader of the output.
+/// Shows the frames for which a condition is true, spans when they have ended, and what each process has counted as returned by
+/// `counted`, until the recorder has ended. Returns the number of lines. It only reads files, so that neither the recorder nor the program waits for the reader of the output.
 pub fn follow(
     followed: Followed,
     style: &Style,
+    condition: &Condition<'_>,
     mut counted: impl FnMut() -> Vec<Arc<Aggregates>>,
     output: &mut impl Write,
 ) -> anyhow::Result<u64> {
@@ -87,17 +91,18 @@ pub fn follow(
             loop {
                 // Checked first: earlier output of the recorder is then in the file.
                 let is_written = source.growing.is_written()?;
-                while let Some(frames) = source.next(style)? {
+                while let Some(frames) = source.next(style, condition)? {
                     shower.show(frames, output)?;
                 }
                 if !is_written {
+                    shower.show(source.rest(style, condition)?, output)?;
                     return shower.end(counted(), output);
                 }
                 shower.show_counted(counted(), output)?;
                 std::thread::sleep(EVERY);
             }
         }
-        Followed::Run(run) => follow_run(&run, style, shower, counted, output),
+        Followed::Run(run) => follow_run(&run, style, condition, shower, counted, output),
     }
 }
 
@@ -105,6 +110,7 @@ pub fn follow(
 fn follow_run(
     run: &RunFolder,
     style: &Style,
+    condition: &Condition<'_>,
     mut shower: Shower,
     counted: &mut impl FnMut() -> Vec<Arc<Aggregates>>,
     output: &mut impl Write,
@@ -128,16 +134,17 @@ fn follow_run(
                 Some(growing) => {
                     sources.push(Source::new(growing, Some(&part), style, files.clone()));
                 }
-                None => frames.add(finished(&part, &name, style, &files)?),
+                None => frames.add(finished(&part, &name, style, condition, &files)?),
             }
         }
         let mut over = Vec::new();
         for (index, source) in sources.iter_mut().enumerate() {
             let is_written = source.growing.is_written()?;
-            while let Some(more) = source.next(style)? {
+            while let Some(more) = source.next(style, condition)? {
                 frames.add(more);
             }
             if !is_written {
+                frames.add(source.rest(style, condition)?);
                 over.push(index);
             }
         }
@@ -159,6 +166,7 @@ fn finished(
     part: &Part,
     path: &std::path::Path,
     style: &Style,
+    condition: &Condition<'_>,
     files: &ProgramFiles,
 ) -> anyhow::Result<Shown> {
     if !path.exists() {
@@ -168,16 +176,14 @@ fn finished(
     let file = TraceFile::open(path)?;
     let mut program = Program::with_files(&file, files.clone())?;
     program.set_type_rules(&style.rules);
-    let viewer = Viewer::new(&file, &program)
-        .with_first(FrameNumber(0))
-        .with_process(Some(part.process));
-    Ok(Shown::from(&viewer, &file, style))
+    let viewer = Viewer::new(&file, &program).with_process(Some(part.process));
+    Shown::from(&viewer, file.frames(), style, condition)
 }
 
 /// A trace file that a recorder writes, with its program.
 #[derive(Debug)]
 struct Source {
-    growing: GrowingFile,
+    growing: GrowingList,
     process: Option<ThreadId>,
     files: ProgramFiles,
     rules: Arc<TypeRules>,
@@ -189,7 +195,7 @@ struct Source {
 impl Source {
     fn new(growing: GrowingFile, part: Option<&Part>, style: &Style, files: ProgramFiles) -> Self {
         Self {
-            growing,
+            growing: GrowingList::new(growing),
             process: part.map(|part| part.process),
             files,
             rules: Arc::clone(&style.rules),
@@ -198,16 +204,34 @@ impl Source {
         }
     }
 
-    /// The frames that have come since the last ones.
-    fn next(&mut self, style: &Style) -> anyhow::Result<Option<Shown>> {
-        let Some(batch) = self.growing.batch()? else {
-            return Ok(None);
-        };
+    /// What has come since the last time.
+    fn next(&mut self, style: &Style, condition: &Condition<'_>) -> anyhow::Result<Option<Shown>> {
+        let batch = self.growing.batch()?;
+        let shown = batch.map(|batch| self.shown(&batch, style, condition));
+        shown.transpose()
+    }
+
+    /// The spans that have not ended, when the recorder has.
+    fn rest(&mut self, style: &Style, condition: &Condition<'_>) -> anyhow::Result<Shown> {
+        match self.growing.finish()? {
+            Some(batch) => self.shown(&batch, style, condition),
+            None => Ok(Shown::of(style.form)),
+        }
+    }
+
+    fn shown(
+        &mut self,
+        batch: &ListBatch,
+        style: &Style,
+        condition: &Condition<'_>,
+    ) -> anyhow::Result<Shown> {
         self.read_program(&batch.file)?;
         let viewer = Viewer::new(&batch.file, &self.program)
-            .with_first(batch.first)
+            .with_numbers(&batch.numbers)
             .with_process(self.process);
-        Ok(Some(Shown::from(&viewer, &batch.file, style)))
+        let listed = batch.listed.iter();
+        let frames = listed.filter_map(|number| batch.file.frame(*number));
+        Shown::from(&viewer, frames, style, condition)
     }
 
     /// Reads the program's symbols, at the beginning and when its modules have changed.
@@ -256,25 +280,31 @@ impl Shown {
         }
     }
 
-    fn from<'a>(viewer: &Viewer<'a>, file: &'a TraceFile, style: &Style) -> Self {
-        let frames = file.frames().filter(|frame| {
+    fn from<'a>(
+        viewer: &Viewer<'a>,
+        frames: impl Iterator<Item = Frame<'a>>,
+        style: &Style,
+        condition: &Condition<'_>,
+    ) -> anyhow::Result<Self> {
+        let mut shown = Self::of(style.form);
+        if let Self::Rows(origin, _) = &mut shown {
+            *origin = frame_output::origin(viewer.file());
+        }
+        let mut writer = JsonWriter::new(viewer);
+        let is_wanted = |frame: &Frame<'_>| {
             let wanted = style.tracepoint;
             wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted)
-        });
-        match style.form {
-            Form::Table => {
-                let rows = frames.map(|frame| viewer.row(frame)).collect();
-                Self::Rows(frame_output::origin(file), rows)
+        };
+        for frame in frames.filter(is_wanted) {
+            if !condition.fits(viewer, frame)? {
+                continue;
             }
-            Form::Json => {
-                let mut writer = JsonWriter::new(viewer);
-                Self::Json(
-                    frames
-                        .map(|frame| JsonLine::of(&mut writer, frame))
-                        .collect(),
-                )
+            match &mut shown {
+                Self::Rows(_, rows) => rows.push(viewer.row(frame)),
+                Self::Json(lines) => lines.push(JsonLine::of(&mut writer, frame)),
             }
         }
+        Ok(shown)
     }
 
     const fn is_empty(&self) -> bool {

@@ -195,7 +195,12 @@ fn show_as_they_come(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>
         elf: arguments.elf.clone(),
         tracepoint: arguments.tracepoint,
     };
-    let shown = follow::follow(followed, &style, Vec::new, &mut output_of(arguments.json))?;
+    let condition = Condition::new(arguments.condition.as_deref());
+    let output = &mut output_of(arguments.json);
+    let shown = follow::follow(followed, &style, &condition, Vec::new, output)?;
+    if shown == 0 && condition.is_given() {
+        explain_nothing(&condition);
+    }
     Ok(Some(if shown > 0 { Answer::Yes } else { Answer::No }))
 }
 

@@ -50,6 +50,8 @@ pub struct Batch {
     pub file: TraceFile,
     /// The number that the first of them has in the growing file.
     pub first: FrameNumber,
+    /// Where it begins there.
+    pub(crate) offset: u64,
 }
 
 impl GrowingFile {
@@ -177,14 +179,31 @@ impl GrowingFile {
         }
         self.read_description()?;
         let file = TraceFile::in_memory(&self.description, &[&bytes])?;
-        let first = FrameNumber(self.frames);
+        let (first, offset) = (FrameNumber(self.frames), self.next);
         self.next += length as u64;
         self.frames += count;
-        Ok(Some(Batch { file, first }))
+        Ok(Some(Batch {
+            file,
+            first,
+            offset,
+        }))
+    }
+
+    /// The description, as it was when the last batch was read, or as [`Self::read_description`] has found it.
+    pub(crate) const fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Reads a frame that came before.
+    pub(crate) fn read_frame(&self, offset: u64, length: usize) -> Result<Vec<u8>, OpenError> {
+        let mut bytes = vec![0; length];
+        let read = self.read_at(&mut bytes, offset)?;
+        bytes.truncate(read);
+        Ok(bytes)
     }
 
     /// Reads the description again, which the recorder writes in place.
-    fn read_description(&mut self) -> Result<(), OpenError> {
+    pub(crate) fn read_description(&mut self) -> Result<(), OpenError> {
         /// How often it is read again while it changes under the reader. It changes with each library that is loaded.
         const ATTEMPTS: usize = 10;
         let mut before = Vec::new();

@@ -53,6 +53,8 @@ mod find;
 mod follow;
 mod fraction;
 mod frame;
+#[cfg(target_os = "linux")]
+mod growing_list;
 mod index;
 pub mod lean;
 mod memory;
@@ -88,6 +90,8 @@ pub use find::Search;
 pub use follow::{Batch, GROWING, GrowingFile};
 pub use fraction::{FRACTION, fraction_of, nanoseconds_of};
 pub use frame::{Block, Blocks, Frame, SavedState};
+#[cfg(target_os = "linux")]
+pub use growing_list::{GrowingList, ListBatch};
 pub use index::{Ending, IndexCache, Selection, user_cache};
 pub use memory::CollectedMemory;
 pub use module::Module;

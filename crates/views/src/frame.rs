@@ -144,10 +144,8 @@ pub struct Viewer<'a> {
     file: &'a TraceFile,
     program: &'a Program,
     process: Option<ThreadId>,
-    /// The number that the first frame of the file has.
-    first: FrameNumber,
-    /// Whether the file is a part of a larger one, in which spans may begin and end elsewhere.
-    is_part: bool,
+    /// The numbers that the frames of the file have in a larger one that it is a part of.
+    numbers: Option<&'a [FrameNumber]>,
     has_plain_values: bool,
     options: PrintOptions,
     tracepoints: Tracepoints<'a>,
@@ -176,8 +174,7 @@ impl<'a> Viewer<'a> {
             file,
             program,
             process: None,
-            first: FrameNumber(0),
-            is_part: false,
+            numbers: None,
             has_plain_values: true,
             register_names,
             options: PrintOptions::default(),
@@ -189,12 +186,10 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Of frames that are a part of a larger file: the number that the first of them has there. Entries and returns of spans are
-    /// shown by themselves.
+    /// Of frames that are a part of a larger file: the number that each has there. They are shown with these.
     #[must_use]
-    pub const fn with_first(mut self, first: FrameNumber) -> Self {
-        self.first = first;
-        self.is_part = true;
+    pub const fn with_numbers(mut self, numbers: &'a [FrameNumber]) -> Self {
+        self.numbers = Some(numbers);
         self
     }
 
@@ -224,14 +219,13 @@ impl<'a> Viewer<'a> {
         self.process.map(|process| process.0)
     }
 
-    /// Whether the file is a part of a larger one.
-    pub(crate) const fn is_part(&self) -> bool {
-        self.is_part
-    }
-
     /// The number that a frame is shown with.
-    pub(crate) const fn number(&self, frame: &Frame<'_>) -> u64 {
-        self.first.0 + frame.number().0
+    pub(crate) fn number(&self, frame: FrameNumber) -> u64 {
+        let in_whole = self.numbers.and_then(|numbers| {
+            let at = usize::try_from(frame.0).ok()?;
+            numbers.get(at)
+        });
+        in_whole.unwrap_or(&frame).0
     }
 
     /// A value, as it is shown.
@@ -263,7 +257,7 @@ impl<'a> Viewer<'a> {
         let values = self.shared_values(frame, &saved, |_| true);
         let mut view = FrameView {
             process: self.process(),
-            frame: self.number(&frame),
+            frame: self.number(frame.number()),
             tracepoint: frame.tracepoint().0,
             pc: frame.program_counter().map(|pc| pc.to_string()),
             time_us: frame.timestamp(),
@@ -465,7 +459,7 @@ impl<'a> Viewer<'a> {
     /// The frame that represents a span's parent.
     pub(crate) fn parent_frame(&self, span: &Span) -> Option<u64> {
         let parent = self.file.spans().at(span.parent?)?;
-        Some(parent.frame().0)
+        Some(self.number(parent.frame()))
     }
 
     /// Whether the list of a frame's tracepoint has an item.

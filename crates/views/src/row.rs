@@ -98,7 +98,7 @@ impl<'a> Viewer<'a> {
         }
         FrameRow {
             process: self.process(),
-            frame: self.number(&frame),
+            frame: self.number(frame.number()),
             tracepoint: frame.tracepoint().0,
             time_us: saved.timestamp(),
             thread: saved.thread().map(|thread| thread.0),

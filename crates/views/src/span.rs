@@ -32,9 +32,6 @@ impl<'a> Viewer<'a> {
 
     /// The span that a frame begins or ends.
     pub(crate) fn span(&self, frame: Frame<'a>) -> Option<&'a Span> {
-        if self.is_part() {
-            return None;
-        }
         self.file().spans().at(frame.number())
     }
 

@@ -109,7 +109,7 @@ address has no name, nor have the variables of callers in $stack.
 
 LIVE
   --live prints frames as they come, as a table, or with --json as a line each, on the standard output, to which PROGRAM may \
-write too. Who reads slowly sees them later: neither PROGRAM nor the recording waits, and all frames are printed. \
+write too. A span is printed when it has ended. Who reads slowly sees them later: neither PROGRAM nor the recording waits, and all frames are printed. \
 `tracewire show --follow FILE` shows the same of a recording that goes on, in another terminal.
 
 THE FLIGHT RECORDER

@@ -14,7 +14,7 @@ Examples:
   tracewire show run.tf --where '$duration > 1ms && $retval < 0'
   tracewire show run.tf --tracepoint 2 --json | jq .values
   tracewire show run.tf --gdb > run.gdb && gdb -x run.gdb
-  tracewire show run.tf --follow
+  tracewire show run.tf --follow --where 'bytes > 700'
   tracewire show run.tf --folded | flamegraph.pl > run.svg
   tracewire show cpu.trace --instruction 100..120
   tracewire show cpu.trace --time 5000 --memory 0x80100000,16 --json";
@@ -31,7 +31,7 @@ pub struct ShowArguments {
     #[arg(long, value_name = "N")]
     pub tracepoint: Option<i32>,
     /// Only frames for which an expression over collected values is true. A span is looked at as a whole: its arguments, $retval and $duration
-    #[arg(long = "where", value_name = "EXPR", conflicts_with_all = ["gdb", "follow", "aggregates"])]
+    #[arg(long = "where", value_name = "EXPR", conflicts_with_all = ["gdb", "aggregates"])]
     pub condition: Option<String>,
     /// Of an execution trace: only this instruction, or these: N, N..M (without M), N..=M, N.. or ..M
     #[arg(long, value_name = "N[..M]", value_parser = crate::frames::FrameRange::parse)]

@@ -8,6 +8,7 @@ use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_recorder::{Counters, Stop, StopHandle};
 use tracewire_tracefile::{GrowingFile, RunFolder};
+use tracewire_views::Condition;
 
 use crate::follow::{self, Followed, Form, Style};
 use crate::stdout;
@@ -138,7 +139,13 @@ impl Wanted {
                 let mut output = stdout::output_of(style.form == Form::Json);
                 let counted =
                     || counters.with(|all| all.iter().map(|one| one.aggregates()).collect());
-                let shown = follow::follow(followed, &style, counted, &mut output);
+                let shown = follow::follow(
+                    followed,
+                    &style,
+                    &Condition::default(),
+                    counted,
+                    &mut output,
+                );
                 if let Err(error) = &shown {
                     let why = if crate::stdout::is_broken_pipe(error) {
                         "the reader of the frames has closed the output".to_owned()

@@ -122,7 +122,14 @@ fn until_installed(conversation: &mut Conversation) -> BufReader<std::process::C
 #[test]
 fn a_frame_is_shown_before_the_next_hit() {
     let built = Built::new(OBEYS, &["-O1"]);
-    for mechanism in ["jump", "trap"] {
+    // A span is shown when it has ended.
+    let mixes = [
+        ("jump", "work : n", 1),
+        ("trap", "work : n", 1),
+        ("jump", "span work : n, $retval", 2),
+        ("trap", "span work : n, $retval", 2),
+    ];
+    for (mechanism, tracepoint, frames) in mixes {
         let mut recording = Conversation::begin(&mut recorder(
             &built,
             &[
@@ -131,7 +138,7 @@ fn a_frame_is_shown_before_the_next_hit() {
                 "--mechanism",
                 mechanism,
                 "-t",
-                "work : n",
+                tracepoint,
                 "-o",
                 "out.tf",
                 "--",
@@ -144,15 +151,29 @@ fn a_frame_is_shown_before_the_next_hit() {
         follower.current_dir(built.folder.path());
         let mut follower =
             Conversation::begin(follower.args(["show", "out.tf", "--follow", "--json"]));
+        let mut choosy = tracewire();
+        choosy.current_dir(built.folder.path());
+        let condition = ["--where", "n % 7 == 6"];
+        let mut choosy = Conversation::begin(
+            choosy
+                .args(["show", "out.tf", "--follow", "--json"])
+                .args(condition),
+        );
         for n in 0..20 {
             recording.write("x");
-            for told in [recording.json(), follower.json()] {
-                assert_eq!(told["frame"], n, "{told}");
+            let mut all = vec![recording.json(), follower.json()];
+            if n % 7 == 6 {
+                all.push(choosy.json());
+            }
+            for told in all {
+                assert_eq!(told["frame"], n * frames, "{told}");
+                assert_eq!(told["kind"], if frames == 2 { "span" } else { "hit" });
                 assert_eq!(value(&told, "n"), Some(n.to_string().as_str()), "{told}");
             }
         }
         assert_eq!(recording.end(), (String::new(), Some(0)));
         assert_eq!(follower.end(), (String::new(), Some(0)));
+        assert_eq!(choosy.end(), (String::new(), Some(0)));
         drop(errors);
     }
 }

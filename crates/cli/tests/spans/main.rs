@@ -4,12 +4,14 @@
 
 mod flow;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tracewire_model::{FrameNumber, SpanStatement};
 use tracewire_test_support::{Cc, Gdb, assert_clean};
+use tracewire_tracefile::{GrowingFile, GrowingList, ListBatch, Span, Spool, TraceFile};
 
 fn rounds() -> String {
     std::env::var("TRACEWIRE_SPAN_ROUNDS").unwrap_or_else(|_| "3".to_owned())
@@ -138,6 +140,101 @@ impl Calls {
         }
     }
 
+    /// Records a run, shows its spans as they end, and compares these lines with those of the finished file.
+    fn compare_live(&self, mechanism: &str, specification: &str) {
+        let program = self.program.to_str().expect("a name");
+        let rounds = rounds();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tracewire"));
+        command.args(["record", "--live", "--json", "-o", "out.tf"]);
+        if mechanism != "auto" {
+            command.args(["--mechanism", mechanism]);
+        }
+        let output = command
+            .args(["-t", specification, "--", program, &rounds])
+            .env("NOTES_FILE", "notes")
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("tracewire runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let live = String::from_utf8(output.stdout).expect("text");
+        let frame = |line: &&str| -> u64 {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            line["frame"].as_u64().expect("a number")
+        };
+        let mut live: Vec<&str> = live.lines().collect();
+        live.sort_by_key(frame);
+        let shown = self.tracewire(&["show", "out.tf", "--json"]);
+        let shown: Vec<&str> = shown.lines().collect();
+        assert!(!shown.is_empty());
+        for (live, shown) in live.iter().zip(&shown) {
+            // A `return` in which another one is has no frame yet that represents it.
+            match specification.starts_with("return") {
+                true => assert_eq!(without_parent(live), without_parent(shown), "{mechanism}"),
+                false => assert_eq!(live, shown, "{mechanism}"),
+            }
+        }
+        assert_eq!(live.len(), shown.len(), "{mechanism}");
+    }
+
+    /// Writes the recording's frames once more, a few at a time, and compares the spans that a list has of them meanwhile with those of
+    /// the whole file.
+    fn compare_pieces(&self, seed: u64) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let whole = TraceFile::open(self.directory.path().join("out.tf")).expect("a trace file");
+        let copy = self.directory.path().join("copy.tf");
+        let mut spool = Spool::create(&copy, whole.description()).expect("a file");
+        let growing = GrowingFile::open(&copy).expect("a trace file");
+        let mut list = GrowingList::new(growing.expect("it is written"));
+        let mut seen: BTreeMap<FrameNumber, Span> = BTreeMap::new();
+        let mut see = |batch: ListBatch| {
+            let number = |local: FrameNumber| batch.numbers[local.0 as usize];
+            for line in &batch.listed {
+                let span = batch.file.spans().at(*line).expect("it is of spans only");
+                assert_eq!(span.frame(), *line);
+                let span = Span {
+                    entry: number(span.entry),
+                    exit: span.exit.map(number),
+                    parent: span.parent.map(number),
+                    ..*span
+                };
+                assert_eq!(seen.insert(span.entry, span), None, "it is there once");
+            }
+        };
+        let mut frames = whole.frames().peekable();
+        while frames.peek().is_some() {
+            let pieces = [1, 2, 40][random.usize(..3)];
+            for frame in frames.by_ref().take(random.usize(1..=pieces)) {
+                spool.append(frame.bytes()).expect("written");
+            }
+            while let Some(batch) = list.batch().expect("a batch") {
+                see(batch);
+            }
+        }
+        assert!(list.is_written().expect("a lock"));
+        spool.finish(whole.description()).expect("a file");
+        assert!(!list.is_written().expect("no lock"));
+        assert!(list.batch().expect("no batch").is_none());
+        if let Some(batch) = list.finish().expect("the last batch") {
+            see(batch);
+        }
+        let wanted: BTreeMap<_, _> = whole
+            .spans()
+            .iter()
+            .map(|span| (span.entry, *span))
+            .collect();
+        for (seen, wanted) in seen.values().zip(wanted.values()) {
+            let mut wanted = *wanted;
+            // A `return` in which another one is has no frame yet that represents it.
+            if wanted.statement == SpanStatement::Return && seen.parent.is_none() {
+                wanted.parent = None;
+            }
+            assert_eq!(*seen, wanted, "seed {seed}");
+        }
+        assert_eq!(seen.len(), wanted.len(), "seed {seed}");
+    }
+
     /// The calls of each thread by the program's log.
     fn logged(&self, log: &str) -> HashMap<i64, Vec<Call>> {
         let mut calls: HashMap<i64, Vec<Call>> = HashMap::new();
@@ -202,6 +299,14 @@ const VALUES_OF_OTHER_KINDS: [&str; 11] = [
     "t_signal", "t_thread", "t_option",
 ];
 
+/// A line of JSON without what its span is in.
+fn without_parent(line: &str) -> String {
+    let Some((before, after)) = line.split_once(",\"parent\":") else {
+        return line.to_owned();
+    };
+    before.to_owned() + after.trim_start_matches(|c: char| c.is_ascii_digit())
+}
+
 fn value<'f>(frame: &'f Value, name: &str) -> Option<&'f str> {
     let values = frame["values"].as_array()?;
     let value = values.iter().find(|value| value["expression"] == name)?;
@@ -233,6 +338,37 @@ fn calls_of_optimised_cpp() {
     let calls = Calls::build("c++", "calls.cpp", &["-O2"]);
     calls.compare("auto");
     calls.compare("trap");
+}
+
+#[test]
+fn a_list_of_a_growing_file_has_the_spans_of_the_whole_one() {
+    for (compiler, name) in [("cc", "calls.c"), ("c++", "calls.cpp")] {
+        for level in ["-O0", "-O2"] {
+            let calls = Calls::build(compiler, name, &[level]);
+            for statement in ["span", "return"] {
+                calls.record("auto", &format!("{statement} /^t_/ : n, $retval"));
+                for seed in 0..10 {
+                    calls.compare_pieces(seed);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn spans_are_shown_live_as_the_finished_file_has_them() {
+    for (compiler, name) in [("cc", "calls.c"), ("c++", "calls.cpp")] {
+        for level in ["-O0", "-O2"] {
+            let calls = Calls::build(compiler, name, &[level]);
+            for mechanism in ["auto", "trap"] {
+                calls.compare_live(mechanism, "span /^t_/ : n, $retval");
+                calls.compare_live(
+                    mechanism,
+                    "return /^t_/ if $duration > 2us : n, $retval, $duration",
+                );
+            }
+        }
+    }
 }
 
 #[test]

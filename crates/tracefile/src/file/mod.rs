@@ -169,6 +169,12 @@ impl TraceFile {
         self.spans.get_or_init(|| Spans::of(self))
     }
 
+    /// Sets the spans of a file that has some of another one's frames.
+    pub(crate) fn with_spans(mut self, spans: Spans) -> Self {
+        self.spans = OnceLock::from(spans);
+        self
+    }
+
     /// How many complete frames there are.
     #[must_use]
     pub fn frame_count(&self) -> u64 {

@@ -75,7 +75,7 @@ impl<'v, 'a> JsonWriter<'v, 'a> {
         json.push(b'{');
         let mut object = Members::new(json);
         object.field_if("process", viewer.process());
-        object.field("frame", &viewer.number(&frame));
+        object.field("frame", &viewer.number(frame.number()));
         object.field("tracepoint", &frame.tracepoint().0);
         object.written(place.map_or(&[], |place| &place.pc));
         object.field_if("time_us", saved.timestamp());

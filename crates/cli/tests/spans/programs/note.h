@@ -33,11 +33,14 @@ static void begin_notes(void)
     notes = (struct note *)calloc(MOST, sizeof *notes);
 }
 
+/* To standard output, or to the file that is named by the environment. */
 static void print_notes(void)
 {
     int all = count < MOST ? count : MOST;
+    const char *file = getenv("NOTES_FILE");
+    FILE *out = file ? fopen(file, "w") : stdout;
     for (int at = 0; at < all; at++)
-        printf("%d %c %s %ld\n", notes[at].thread, notes[at].kind, notes[at].name, notes[at].value);
-    fflush(stdout);
+        fprintf(out, "%d %c %s %ld\n", notes[at].thread, notes[at].kind, notes[at].name, notes[at].value);
+    fflush(out);
 }
 #endif

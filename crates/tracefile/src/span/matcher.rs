@@ -1,4 +1,4 @@
-//! Spans: the frames of entries and returns of functions, matched.
+//! Matches entries and returns.
 //!
 //! A call is named by its thread and by the stack pointer at the function's first instruction, which every exit of the function has
 //! again. A thread's open spans are a stack. A hit that is higher on it than an open span says that the span was left without a return:
@@ -9,14 +9,10 @@
 //! the stack before. A span that was taken for left, and returns after all, has returned.
 
 use std::collections::HashMap;
-use std::num::NonZero;
 
-use tracewire_model::{
-    Address, FrameNumber, SpanPoint, SpanRole, SpanStatement, StopReason, TracepointNumber,
-};
+use tracewire_model::{Address, FrameNumber, SpanPoint, SpanRole, TracepointNumber};
 
-use crate::file::TraceFile;
-use crate::frame::Frame;
+use super::{Span, SpanEnd};
 
 /// Within how many bytes above an open span a hit is on the same stack, where nothing was seen that leaves functions.
 const SAME_STACK: u64 = 32 << 10;
@@ -24,231 +20,60 @@ const SAME_STACK: u64 = 32 << 10;
 /// How many stacks of a thread are distinguished.
 const MOST_STACKS: usize = 4096;
 
-/// How a span ended.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum SpanEnd {
-    /// The function returned, or jumped to another one that returned in its place.
-    Return,
-    /// An exception left it.
-    Exception,
-    /// `longjmp` left it.
-    Longjmp,
-    /// The thread ended.
-    ThreadExit,
-    /// The process ended.
-    ProcessExit,
-    /// It was left, by what was not seen.
-    Left,
-    /// It had not ended at the end of the run.
-    Open,
-}
-
-impl SpanEnd {
-    /// The word for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Return => "return",
-            Self::Exception => "exception",
-            Self::Longjmp => "longjmp",
-            Self::ThreadExit => "thread-exit",
-            Self::ProcessExit => "process-exit",
-            Self::Left => "left",
-            Self::Open => "open",
-        }
-    }
-}
-
-/// A call of a function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
-    /// Which statement asked for it.
-    pub statement: SpanStatement,
-    /// The frame of the entry.
-    pub entry: FrameNumber,
-    /// The frame of the return or the tail call.
-    pub exit: Option<FrameNumber>,
-    /// The function's first instruction.
-    pub function: Address,
-    /// How it ended.
-    pub end: SpanEnd,
-    /// Whether it ended by a jump to another function.
-    pub is_tail_call: bool,
-    /// When it began, in nanoseconds.
-    pub start_ns: Option<u64>,
-    /// When it ended, where that is known: for an exception or a `longjmp`, when that began.
-    pub end_ns: Option<u64>,
-    /// The entry of the span that it is in.
-    pub parent: Option<FrameNumber>,
-    /// In how many spans it is.
-    pub depth: u32,
-}
-
-impl Span {
-    /// How long it took, in nanoseconds.
-    #[must_use]
-    pub fn duration_ns(&self) -> Option<u64> {
-        Some(self.end_ns?.saturating_sub(self.start_ns?))
-    }
-
-    /// The frame that represents it in a list: the entry of a `span`, the return of a `return`.
-    #[must_use]
-    pub fn frame(&self) -> FrameNumber {
-        match (self.statement, self.exit) {
-            (SpanStatement::Return, Some(exit)) => exit,
-            _ => self.entry,
-        }
-    }
-}
-
-/// The spans of a file, by their frames.
-#[derive(Debug, Default)]
-pub struct Spans {
-    /// The points of the file's span tracepoints.
-    points: HashMap<(TracepointNumber, Address), SpanPoint>,
-    spans: Vec<Span>,
-    /// Of each frame, the place of its span, counted from 1. Most frames of a file with spans have one.
-    by_frame: Vec<Option<NonZero<usize>>>,
-    /// How many returns have no entry: those of calls that began before the run.
-    unmatched: u64,
-}
-
-impl Spans {
-    /// Matches the frames of a file. Nothing is read of a file without span tracepoints.
-    #[must_use]
-    pub fn of(file: &TraceFile) -> Self {
-        let points: HashMap<_, _> = file
-            .description()
-            .tracepoints()
-            .iter()
-            .filter_map(|tracepoint| {
-                let point = tracepoint.definition.source.span_point()?;
-                Some((tracepoint.definition.key(), point))
-            })
-            .collect();
-        let mut spans = Self {
-            points,
-            ..Self::default()
-        };
-        if spans.points.is_empty() {
-            return spans;
-        }
-        let mut matcher = Matcher::default();
-        for frame in file.frames() {
-            if let Some(hit) = spans.hit(&frame) {
-                matcher.hit(hit);
-            }
-        }
-        let status = file.description().status();
-        let fields = status.as_ref().map(|status| &status.fields);
-        let ended = fields.is_some_and(|fields| {
-            fields.stop_reason != Some(StopReason::NotRun)
-                && (fields.stop_text.as_deref())
-                    .is_some_and(|text| text.starts_with("the program "))
-        });
-        (spans.spans, spans.unmatched) = matcher.finish(ended);
-        let frames = usize::try_from(file.frame_count()).unwrap_or(0);
-        spans.by_frame.resize(frames, None);
-        for (place, span) in (1..).zip(&spans.spans) {
-            for frame in [Some(span.entry), span.exit].into_iter().flatten() {
-                let frame = usize::try_from(frame.0).unwrap_or(usize::MAX);
-                match spans.by_frame.get_mut(frame) {
-                    Some(known) => *known = NonZero::new(place),
-                    None => debug_assert!(false, "a span has frames of its file"),
-                }
-            }
-        }
-        spans
-    }
-
-    /// Whether the file has no span tracepoints.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.points.is_empty()
-    }
-
-    /// Every span, by its entry.
-    pub fn iter(&self) -> impl Iterator<Item = &Span> {
-        self.spans.iter()
-    }
-
-    /// The span whose entry or exit a frame is.
-    #[must_use]
-    pub fn at(&self, frame: FrameNumber) -> Option<&Span> {
-        let place = (*self.by_frame.get(usize::try_from(frame.0).ok()?)?)?;
-        self.spans.get(place.get() - 1)
-    }
-
-    /// What a frame is to a span; none of a frame of another tracepoint.
-    #[must_use]
-    pub fn point(&self, frame: &Frame<'_>) -> Option<&SpanPoint> {
-        if self.points.is_empty() {
-            return None;
-        }
-        self.points
-            .get(&(frame.tracepoint(), frame.program_counter()?))
-    }
-
-    /// How many returns have no entry in the file.
-    #[must_use]
-    pub const fn unmatched(&self) -> u64 {
-        self.unmatched
-    }
-
-    fn hit(&self, frame: &Frame<'_>) -> Option<Hit> {
-        let point = *self.point(frame)?;
-        let stack = frame.register_number(point.register)?;
-        let time = frame
-            .nanoseconds()
-            .or_else(|| frame.timestamp().map(|time| time.saturating_mul(1000)));
-        Some(Hit {
-            frame: frame.number(),
-            tracepoint: frame.tracepoint(),
-            thread: frame.thread().map_or(0, |thread| thread.0),
-            stack: stack.wrapping_add_signed(point.offset),
-            time,
-            target: match point.role {
-                SpanRole::Longjmp => longjmp_target(frame),
-                _ => None,
-            },
-            point,
-        })
-    }
-}
-
-/// The stack pointer that `longjmp` sets, on x86-64: the seventh word of the `jmp_buf`, as it is, or encrypted as glibc does it.
-fn longjmp_target(frame: &Frame<'_>) -> Option<u64> {
-    let place = Address(frame.register_value_named("rdi")?.wrapping_add(0x30));
-    let word = |is_it: &dyn Fn(Address) -> bool| {
-        let mut blocks = frame.memory_blocks();
-        let (_, bytes) = blocks.find(|(address, _)| is_it(*address))?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
-    };
-    let is_stack = |place: &u64| place.is_multiple_of(8) && (0x1000..1 << 47).contains(place);
-    let kept = word(&|address| address == place)?;
-    let decrypted = || Some(kept.rotate_right(0x11) ^ word(&|address| address != place)?);
-    Some(kept)
-        .filter(is_stack)
-        .or_else(|| decrypted().filter(is_stack))
-}
-
 /// A frame of a span tracepoint.
 #[derive(Clone, Copy, Debug)]
-struct Hit {
-    frame: FrameNumber,
-    tracepoint: TracepointNumber,
-    thread: u32,
+pub(super) struct Hit {
+    pub(super) frame: FrameNumber,
+    pub(super) tracepoint: TracepointNumber,
+    pub(super) thread: u32,
     /// The stack pointer at the function's first instruction.
-    stack: u64,
-    time: Option<u64>,
+    pub(super) stack: u64,
+    pub(super) time: Option<u64>,
     /// Of a `longjmp`, the stack pointer that it sets.
-    target: Option<u64>,
-    point: SpanPoint,
+    pub(super) target: Option<u64>,
+    pub(super) point: SpanPoint,
 }
 
+/// Where a matcher keeps spans, each with an index.
+pub(super) trait SpanStore {
+    /// Adds a span that begins, and gives its index. Entries come in their order.
+    fn add(&mut self, span: Span) -> usize;
+
+    /// A span; none where it is not kept any more.
+    fn get(&self, index: usize) -> Option<&Span>;
+
+    /// As [`get`](Self::get), to be changed.
+    fn get_mut(&mut self, index: usize) -> Option<&mut Span>;
+
+    /// The span that begins with a frame.
+    fn of_entry(&self, entry: FrameNumber) -> Option<&Span>;
+}
+
+/// All spans of a file.
+impl SpanStore for Vec<Span> {
+    fn add(&mut self, span: Span) -> usize {
+        self.push(span);
+        self.len() - 1
+    }
+
+    fn get(&self, index: usize) -> Option<&Span> {
+        self.as_slice().get(index)
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut Span> {
+        self.as_mut_slice().get_mut(index)
+    }
+
+    fn of_entry(&self, entry: FrameNumber) -> Option<&Span> {
+        let at = self.binary_search_by_key(&entry, |span| span.entry);
+        SpanStore::get(self, at.ok()?)
+    }
+}
+
+/// Matches hits as they come.
 #[derive(Debug, Default)]
-struct Matcher {
-    spans: Vec<Span>,
+pub(super) struct Matcher<S> {
+    pub(super) spans: S,
     threads: HashMap<u32, Thread>,
     unmatched: u64,
 }
@@ -261,6 +86,8 @@ struct Thread {
     departure: Option<Departure>,
     /// The spans that began after it, each by its index: what they are in may turn out to have been left before.
     since: Vec<usize>,
+    /// When the last of a departure and its arrivals came, in nanoseconds, as long as another arrival may follow.
+    leaving: Option<u64>,
     /// When the thread began to end, if it did.
     exit: Option<Option<u64>>,
     /// The spans that were taken for left, by their place: one may return after all.
@@ -291,35 +118,37 @@ struct Departure {
     is_past: bool,
 }
 
-impl Matcher {
-    fn hit(&mut self, hit: Hit) {
+impl<S: SpanStore> Matcher<S> {
+    /// Notes a hit.
+    pub(super) fn hit(&mut self, hit: &Hit) {
         let thread = self.threads.entry(hit.thread).or_default();
         match hit.point.role {
-            SpanRole::Entry => thread.enter(&hit, false, &mut self.spans),
-            SpanRole::EntryAndLoop => thread.enter(&hit, true, &mut self.spans),
+            SpanRole::Entry => thread.enter(hit, false, &mut self.spans),
+            SpanRole::EntryAndLoop => thread.enter(hit, true, &mut self.spans),
             SpanRole::EntryAndReturn | SpanRole::EntryAndTailCall => {
-                thread.enter(&hit, false, &mut self.spans);
-                thread.leave(&hit, &mut self.spans);
+                thread.enter(hit, false, &mut self.spans);
+                thread.leave(hit, &mut self.spans);
             }
             SpanRole::Return | SpanRole::TailCall => {
-                if !thread.leave(&hit, &mut self.spans) {
+                if !thread.leave(hit, &mut self.spans) {
                     self.unmatched += 1;
                 }
             }
-            SpanRole::MayTailCall => thread.may_leave(&hit),
-            SpanRole::Exception => thread.depart(&hit, SpanEnd::Exception, &mut self.spans),
+            SpanRole::MayTailCall => thread.may_leave(hit),
+            SpanRole::Exception => thread.depart(hit, SpanEnd::Exception, &mut self.spans),
             SpanRole::Longjmp => {
-                thread.depart(&hit, SpanEnd::Longjmp, &mut self.spans);
+                thread.depart(hit, SpanEnd::Longjmp, &mut self.spans);
                 if let Some(target) = hit.target {
-                    thread.land(target, false, &mut self.spans);
+                    thread.land(hit, target, false, &mut self.spans);
                 }
             }
-            SpanRole::Landing => thread.land(hit.stack, true, &mut self.spans),
-            SpanRole::ThreadExit => thread.depart(&hit, SpanEnd::ThreadExit, &mut self.spans),
+            SpanRole::Landing => thread.land(hit, hit.stack, true, &mut self.spans),
+            SpanRole::ThreadExit => thread.depart(hit, SpanEnd::ThreadExit, &mut self.spans),
         }
     }
 
-    fn finish(mut self, process_ended: bool) -> (Vec<Span>, u64) {
+    /// Ends what is open at the end of the run.
+    pub(super) fn finish(&mut self, process_ended: bool) {
         for thread in self.threads.values() {
             let open = thread.stacks.iter().flatten();
             let open = open.flat_map(|open| open.spans.iter().map(move |(_, at)| (open, *at)));
@@ -336,7 +165,47 @@ impl Matcher {
                 }
             }
         }
-        (self.spans, self.unmatched)
+    }
+
+    /// How many returns have no entry.
+    pub(super) const fn unmatched(&self) -> u64 {
+        self.unmatched
+    }
+
+    /// The frames of jumps that may end spans which are open.
+    pub(super) fn possible_ends(&self) -> impl Iterator<Item = FrameNumber> {
+        let open = self.threads.values().flat_map(|thread| &thread.stacks);
+        let ends = open.flatten().filter_map(|open| open.may_end);
+        ends.map(|(frame, _)| frame)
+    }
+
+    /// No arrival follows any more after departures and arrivals of before a time, in nanoseconds.
+    pub(super) fn settle(&mut self, before: u64) {
+        for thread in self.threads.values_mut() {
+            if thread.leaving.is_some_and(|time| time < before) {
+                thread.leaving = None;
+                thread.since.clear();
+            }
+        }
+    }
+
+    /// The spans of which it is not settled yet what they are in.
+    pub(super) fn unsettled(&self) -> impl Iterator<Item = usize> {
+        self.threads
+            .values()
+            .flat_map(|thread| &thread.since)
+            .copied()
+    }
+
+    /// Forgets the spans that are not kept any more, and the threads that have ended.
+    pub(super) fn forget(&mut self) {
+        let spans = &self.spans;
+        self.threads.retain(|_, thread| {
+            let is_kept = |index: &usize| spans.get(*index).is_some();
+            thread.since.retain(is_kept);
+            thread.left.retain(|_, index| is_kept(index));
+            thread.exit.is_none() || thread.stacks.iter().any(|stack| !stack.is_empty())
+        });
     }
 }
 
@@ -349,7 +218,7 @@ fn end_by_tail_call(span: &mut Span, frame: FrameNumber, time: Option<u64>) {
 
 impl Thread {
     /// Begins a span.
-    fn enter(&mut self, hit: &Hit, is_loop: bool, spans: &mut Vec<Span>) {
+    fn enter(&mut self, hit: &Hit, is_loop: bool, spans: &mut impl SpanStore) {
         let chosen = self.choose(hit.stack);
         if is_loop
             && let Some(top) = self.stacks.get(chosen).and_then(|stack| stack.last())
@@ -358,7 +227,6 @@ impl Thread {
         {
             return;
         }
-        let index = spans.len();
         let same_call = self.stacks.get_mut(chosen).and_then(|stack| {
             let is_it = |(number, _): &(TracepointNumber, usize)| *number == hit.tracepoint;
             stack.last_mut().filter(|top| {
@@ -371,20 +239,20 @@ impl Thread {
         if let Some(call) = same_call
             && let Some(first) = call.spans.first().and_then(|(_, first)| spans.get(*first))
         {
-            call.spans.push((hit.tracepoint, index));
-            spans.push(Span {
+            let span = Span {
                 entry: hit.frame,
                 statement: hit.point.statement,
                 start_ns: hit.time,
                 ..*first
-            });
+            };
+            call.spans.push((hit.tracepoint, spans.add(span)));
             return;
         }
         self.close(chosen, hit.stack, true, spans);
         self.pass_departure(chosen, spans);
         let parent = self.parent(chosen);
         let depth = parent.and_then(|parent| spans.get(parent));
-        spans.push(Span {
+        let index = spans.add(Span {
             statement: hit.point.statement,
             entry: hit.frame,
             exit: None,
@@ -400,7 +268,7 @@ impl Thread {
         self.left
             .remove(&(hit.stack, hit.point.function, hit.tracepoint));
         let departures = self.departure.map_or(0, |departure| departure.number);
-        if departures > 0 {
+        if self.leaving.is_some() {
             self.since.push(index);
         }
         if let Some(stack) = self.stacks.get_mut(chosen) {
@@ -423,7 +291,7 @@ impl Thread {
     }
 
     /// Ends a span by a return or a tail call; false where no entry is known.
-    fn leave(&mut self, hit: &Hit, spans: &mut [Span]) -> bool {
+    fn leave(&mut self, hit: &Hit, spans: &mut impl SpanStore) -> bool {
         let order = std::iter::once(self.current)
             .chain((0..self.stacks.len()).filter(|index| *index != self.current));
         let mut found = None;
@@ -481,7 +349,7 @@ impl Thread {
     }
 
     /// Notes what may leave functions.
-    fn depart(&mut self, hit: &Hit, end: SpanEnd, spans: &mut [Span]) {
+    fn depart(&mut self, hit: &Hit, end: SpanEnd, spans: &mut impl SpanStore) {
         let chosen = self.choose(hit.stack);
         // What is below it was left before.
         self.close(chosen, hit.stack, false, spans);
@@ -490,6 +358,7 @@ impl Thread {
             self.exit.get_or_insert(hit.time);
         }
         self.since.clear();
+        self.leaving = Some(hit.time.unwrap_or(u64::MAX));
         self.departure = Some(Departure {
             end,
             time: hit.time,
@@ -500,7 +369,10 @@ impl Thread {
     }
 
     /// Ends what a departure has left, once it is known where it led: the functions below that place, or at it.
-    fn land(&mut self, place: u64, inclusive: bool, spans: &mut [Span]) {
+    fn land(&mut self, hit: &Hit, place: u64, inclusive: bool, spans: &mut impl SpanStore) {
+        if self.leaving.is_some() {
+            self.leaving = Some(hit.time.unwrap_or(u64::MAX));
+        }
         let chosen = self.choose(place);
         let mut left = self.close(chosen, place, inclusive, spans);
         left.extend(self.pass_departure(chosen, spans));
@@ -519,10 +391,7 @@ impl Thread {
             while let Some(above) = parent.and_then(|parent| left.get(&parent)) {
                 parent = *above;
             }
-            let around = parent.and_then(|parent| {
-                let at = spans.binary_search_by_key(&parent, |span| span.entry);
-                spans.get(at.ok()?)
-            });
+            let around = parent.and_then(|parent| spans.of_entry(parent));
             let depth = around.map_or(0, |around| around.depth + 1);
             if let Some(span) = spans.get_mut(index) {
                 (span.parent, span.depth) = (parent, depth);
@@ -531,7 +400,7 @@ impl Thread {
     }
 
     /// After a departure the thread is on a stack: what is open on the one it departed from, if that is another one, was left.
-    fn pass_departure(&mut self, chosen: usize, spans: &mut [Span]) -> Vec<usize> {
+    fn pass_departure(&mut self, chosen: usize, spans: &mut impl SpanStore) -> Vec<usize> {
         let Some(departure) = &mut self.departure else {
             return Vec::new();
         };
@@ -554,7 +423,7 @@ impl Thread {
         chosen: usize,
         place: u64,
         inclusive: bool,
-        spans: &mut [Span],
+        spans: &mut impl SpanStore,
     ) -> Vec<usize> {
         let mut closed = Vec::new();
         let is_left = |open: &mut OpenSpan| open.stack < place || inclusive && open.stack == place;
@@ -626,7 +495,7 @@ fn find(stack: &[OpenSpan], place: u64) -> Result<usize, usize> {
     stack.binary_search_by(|open| place.cmp(&open.stack))
 }
 
-fn end(spans: &mut [Span], index: usize, hit: &Hit) -> bool {
+fn end(spans: &mut impl SpanStore, index: usize, hit: &Hit) -> bool {
     let Some(span) = spans.get_mut(index) else {
         return false;
     };
