@@ -1,12 +1,12 @@
 //! Spans: the frame of an entry and that of the return, shown as one.
 
-use tracewire_expr::{Datum, ShownValue, State as _};
+use tracewire_expr::{Datum, ExpressionError, ShownValue, State as _, Value};
 use tracewire_model::SpanStatement;
 use tracewire_script::{conjuncts, in_nanoseconds};
 use tracewire_tracefile::{Frame, Span, SpanEnd};
 
 use crate::frame::Viewer;
-use crate::state::FrameState;
+use crate::state::{FrameState, RETURNED};
 use crate::truth::Truth;
 use crate::typed::SharedValue;
 
@@ -120,20 +120,20 @@ impl<'a> Viewer<'a> {
 
     /// Whether a condition is true that has the return value and something that only the entry has.
     fn truth_of_both(&self, span: &Span, condition: &str) -> Option<Truth> {
-        let (entry, condition) = self.with_return_value(span, condition)?;
-        let state = FrameState::new(self.file(), entry)?.with_duration(span.duration_ns());
-        let here = self.cached_place(entry, state.pc());
-        let value = here.evaluate_once(&condition, &state);
-        let truth = value.map_or_else(Truth::Unknown, |value| self.truth_of(entry, &value));
+        let entry = self.with_return_value(span, condition)?;
+        let truth = match entry.evaluate(self) {
+            Ok(value) => self.truth_of(entry.frame, &value),
+            Err(error) => Truth::Unknown(error),
+        };
         Some(truth).filter(|truth| matches!(truth, Truth::True | Truth::False))
     }
 
-    /// The entry of a span, and an expression with the return value in place of `$retval`, if that is a number.
+    /// The entry of a span, for an expression with `$retval`, if that is a number.
     pub(crate) fn with_return_value(
         &self,
         span: &Span,
         expression: &str,
-    ) -> Option<(Frame<'a>, String)> {
+    ) -> Option<EntryWithReturn<'a>> {
         if !expression.contains(RETURN_VALUE) || span.exit == Some(span.entry) {
             return None;
         }
@@ -142,18 +142,30 @@ impl<'a> Viewer<'a> {
         let here = self.cached_place(exit, state.pc());
         let value = self.evaluate(exit, &state, RETURN_VALUE);
         let returned = self.value(&here, RETURN_VALUE.into(), value, &state);
-        let number = match returned.shown.datum() {
-            Datum::Integer(number) => number.to_string(),
-            Datum::Boolean(truth) => u8::from(*truth).to_string(),
-            Datum::Address(address) => address.to_string(),
-            Datum::Float(number) if number.is_finite() => format!("{number:?}"),
+        let (returned, text) = match returned.shown.datum() {
+            Datum::Integer(number) => match i64::try_from(*number) {
+                Ok(number) => (Some(number), None),
+                Err(_) => (None, Some(number.to_string())),
+            },
+            Datum::Boolean(truth) => (Some((*truth).into()), None),
+            Datum::Address(address) => (None, Some(address.to_string())),
+            Datum::Float(number) if number.is_finite() => (None, Some(format!("{number:?}"))),
             _ => return None,
         };
-        let entry = self.file().frame(span.entry)?;
-        Some((
-            entry,
-            expression.replace(RETURN_VALUE, &format!("({number})")),
-        ))
+        let instead = match &text {
+            Some(text) => format!("({text})"),
+            None => format!("${RETURNED}"),
+        };
+        let frame = self.file().frame(span.entry)?;
+        let state = FrameState::new(self.file(), frame)?;
+        Some(EntryWithReturn {
+            frame,
+            state: state
+                .with_duration(span.duration_ns())
+                .with_returned(returned),
+            expression: expression.replace(RETURN_VALUE, &instead),
+            is_of_all: text.is_none(),
+        })
     }
 
     /// The frames of a span on which an expression is evaluated, in this order. None where it asks for the return value of a span without
@@ -169,6 +181,26 @@ impl<'a> Viewer<'a> {
         numbers
             .filter_map(|number| self.file().frame(number))
             .collect()
+    }
+}
+
+/// The entry of a span, and an expression that has the return value, too.
+pub(crate) struct EntryWithReturn<'a> {
+    pub(crate) frame: Frame<'a>,
+    pub(crate) state: FrameState<'a>,
+    /// The expression, with a variable or a number in place of `$retval`.
+    expression: String,
+    /// Whether the expression is the same for all spans, and worth keeping.
+    is_of_all: bool,
+}
+
+impl<'a> EntryWithReturn<'a> {
+    pub(crate) fn evaluate(&self, viewer: &Viewer<'a>) -> Result<Value, ExpressionError> {
+        if self.is_of_all {
+            return viewer.evaluate(self.frame, &self.state, &self.expression);
+        }
+        let here = viewer.cached_place(self.frame, self.state.pc());
+        here.evaluate_once(&self.expression, &self.state)
     }
 }
 

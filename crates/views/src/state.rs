@@ -15,6 +15,8 @@ pub(crate) struct FrameState<'a> {
     pc: Address,
     /// How long the span took that the frame is of.
     duration: Option<u64>,
+    /// What the call returned that the frame is the entry of.
+    returned: Option<i64>,
     /// The memory with two contents, once it is computed.
     differing: OnceCell<Vec<Range<u64>>>,
 }
@@ -30,6 +32,7 @@ impl<'a> FrameState<'a> {
             frame,
             pc,
             duration: None,
+            returned: None,
             differing: OnceCell::new(),
         })
     }
@@ -39,7 +42,16 @@ impl<'a> FrameState<'a> {
         self.duration = duration;
         self
     }
+
+    /// With a value for [`RETURNED`].
+    pub(crate) fn with_returned(mut self, returned: Option<i64>) -> Self {
+        self.returned = returned;
+        self
+    }
 }
+
+/// The variable for what a call returned, in expressions on its entry.
+pub(crate) const RETURNED: &str = "__tracewire_returned";
 
 impl State for FrameState<'_> {
     fn pc(&self) -> Address {
@@ -89,6 +101,9 @@ impl State for FrameState<'_> {
 
     /// A trace state variable; or a register if no variable has its name, for machines whose registers expressions do not know.
     fn variable(&self, name: &str) -> Option<i64> {
+        if name == RETURNED {
+            return self.returned;
+        }
         let variables = self.file.description().variables();
         if let Some(variable) = variables.iter().find(|variable| variable.name == name) {
             return self.frame.variable(variable.number);

@@ -83,16 +83,14 @@ impl<'a> Viewer<'a> {
             }
         }
         // It may need the return value and something that only the entry has.
-        let Some((entry, expression)) = self.with_return_value(span, expression) else {
+        let Some(entry) = self.with_return_value(span, expression) else {
             return first;
         };
-        let Some(state) = FrameState::new(self.file(), entry) else {
-            return first;
-        };
-        let state = state.with_duration(span.duration_ns());
-        let here = self.cached_place(entry, state.pc());
-        match here.evaluate_once(&expression, &state) {
-            Ok(value) => Ok(self.printed(&value, &here, &state)),
+        match entry.evaluate(self) {
+            Ok(value) => {
+                let here = self.cached_place(entry.frame, entry.state.pc());
+                Ok(self.printed(&value, &here, &entry.state))
+            }
             Err(_) => first,
         }
     }
