@@ -21,6 +21,7 @@ mod demo;
 mod execution;
 mod export;
 mod find;
+mod folded_stacks;
 mod follow;
 mod frame_output;
 mod frames;

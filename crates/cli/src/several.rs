@@ -15,6 +15,7 @@ use tracewire_views::{
 use crate::answer::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
 use crate::condition::explain_nothing;
+use crate::folded_stacks::FoldedStacks;
 use crate::frame_output;
 use crate::open;
 use crate::stdout;
@@ -76,7 +77,6 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     for (name, given) in [
         ("--frame", arguments.frame.is_some()),
         ("--gdb", arguments.gdb),
-        ("--folded", arguments.folded),
     ] {
         if given {
             anyhow::bail!(
@@ -101,6 +101,19 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     for (_, _, program) in &mut opened {
         program.set_type_rules(&rules);
     }
+    let wanted = arguments.tracepoint;
+    let condition = Condition::new(arguments.condition.as_deref());
+    if arguments.folded {
+        let mut stacks = FoldedStacks::default();
+        for (_, file, program) in opened {
+            let frames = file.frames();
+            let frames =
+                frames.filter(|frame| wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted));
+            stacks.add(&file, program, frames, &condition)?;
+        }
+        stacks.write(&mut stdout::output())?;
+        return Ok(stacks.answer(&condition));
+    }
     let viewers: Vec<Viewer<'_>> = opened
         .iter()
         .map(|(process, file, program)| Viewer::new(file, program).with_process(Some(*process)))
@@ -121,7 +134,6 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
             Answer::Yes
         });
     }
-    let condition = Condition::new(arguments.condition.as_deref());
     // Some frames are not the run.
     let aggregates = match condition.is_given() {
         true => Vec::new(),
@@ -131,7 +143,6 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     let mut rows: Vec<FrameRow> = Vec::new();
     let mut writers: HashMap<*const Viewer<'_>, JsonWriter<'_, '_>> = HashMap::new();
     let mut shown = 0_u64;
-    let wanted = arguments.tracepoint;
     for (viewer, frame) in by_time(&viewers) {
         if wanted.is_some_and(|wanted| frame.tracepoint().0 != wanted)
             || !condition.fits(viewer, frame)?

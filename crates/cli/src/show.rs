@@ -1,20 +1,18 @@
 //! `show`: frames as tables, JSON lines or GDB commands.
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
 
 use tracewire_debuginfo::TypeRules;
 use tracewire_model::FrameNumber;
-use tracewire_tracefile::{Frame, GrowingFile, RunFolder, TraceFile};
-use tracewire_views::{
-    AggregateView, Condition, JsonWriter, Program, Viewer, folded, gdb_commands, table,
-};
+use tracewire_tracefile::{GrowingFile, RunFolder, TraceFile};
+use tracewire_views::{AggregateView, Condition, JsonWriter, Viewer, gdb_commands, table};
 
 use crate::answer::Answer;
 use crate::arguments::ShowArguments;
 use crate::condition::explain_nothing;
 use crate::execution::{self, FileKind, Kind, refuse_options};
+use crate::folded_stacks::FoldedStacks;
 use crate::follow::{self, Followed, Form, Style};
 use crate::frame_output::{origin, report_skipped, write_aggregates, write_table};
 use crate::frames::FrameRange;
@@ -96,7 +94,6 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     let chosen = (range.start..range.end.unwrap_or(frames).min(frames))
         .filter_map(|number| file.frame(FrameNumber(number)))
         .filter(|frame| wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted));
-    let mut shown = 0_u64;
     // A frame that is requested by its number is shown, with any role in a span.
     let is_single = range.single && !condition.is_given();
     let progress = if std::io::stdout().is_terminal() {
@@ -105,21 +102,13 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         Progress::over_frames(&arguments.file, &file)
     };
     if arguments.folded {
-        shown = write_folded(&mut output, &file, program, chosen, &condition)?;
-        output.flush()?;
+        let mut stacks = FoldedStacks::default();
+        stacks.add(&file, program, chosen, &condition)?;
+        stacks.write(&mut output)?;
         drop(progress);
-        if condition.is_given() && condition.fitting() == 0 {
-            explain_nothing(&condition);
-            return Ok(Answer::No);
-        }
-        if shown == 0 {
-            message!(
-                "tracewire: no frame has a stack: collect it with $stack in a list, or backtrace in a script"
-            );
-            return Ok(Answer::No);
-        }
-        return Ok(Answer::Yes);
+        return Ok(stacks.answer(&condition));
     }
+    let mut shown = 0_u64;
     if arguments.json {
         let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
             let mut text = Vec::with_capacity(numbers.len() << 11);
@@ -202,50 +191,6 @@ fn show_as_they_come(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>
         explain_nothing(&condition);
     }
     Ok(Some(if shown > 0 { Answer::Yes } else { Answer::No }))
-}
-
-/// Writes the stacks of frames, each once with its number of frames. Returns the number of stacks.
-fn write_folded<'a>(
-    output: &mut impl Write,
-    file: &'a TraceFile,
-    program: Program,
-    frames: impl Iterator<Item = Frame<'a>>,
-    condition: &Condition<'_>,
-) -> anyhow::Result<u64> {
-    let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
-        let mut lines = String::new();
-        for frame in numbers
-            .iter()
-            .filter_map(|number| viewer.file().frame(*number))
-        {
-            if condition.is_given() && !condition.fits(viewer, frame)? {
-                continue;
-            }
-            if let Some(stack) = viewer.stack(frame) {
-                lines += &folded(&stack);
-                lines.push('\n');
-            }
-        }
-        Ok(lines.into_bytes())
-    };
-    let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-    in_order::render(file, program, frames, &render, |text| {
-        for line in text
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-        {
-            match counts.get_mut(line) {
-                Some(count) => *count += 1,
-                None => drop(counts.insert(line.to_vec(), 1)),
-            }
-        }
-        Ok(())
-    })?;
-    for (line, count) in &counts {
-        output.write_all(line)?;
-        writeln!(output, " {count}")?;
-    }
-    Ok(counts.len() as u64)
 }
 
 fn no_such_frame(number: u64, file: &TraceFile) -> anyhow::Error {

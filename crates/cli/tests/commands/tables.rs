@@ -420,3 +420,36 @@ fn a_run_of_several_processes_is_searched_and_written_as_a_whole() {
         found.code(2).says(&[words]);
     }
 }
+
+#[test]
+fn the_stacks_of_several_processes_are_counted_together() {
+    let built = Built::new(CHILDREN, &["-O1"]);
+    let program = built.program.to_str().expect("a name");
+    built
+        .run(&[
+            "record",
+            "--follow-forks",
+            "-o",
+            "run",
+            "-t",
+            "step : n, $stack",
+            "--",
+            program,
+        ])
+        .code(0);
+    let stacks = |more: &[&str]| -> Vec<u64> {
+        let shown = built.run(&[&["show", "run", "--folded"], more].concat());
+        let lines = shown.code(0).stdout;
+        let count = |line: &str| {
+            let (stack, count) = line.rsplit_once(' ').expect("a count");
+            assert!(stack.ends_with("main;step"), "{line}");
+            count.parse::<u64>().expect("a number")
+        };
+        lines.lines().map(count).collect()
+    };
+    assert_eq!(stacks(&[]), [16]);
+    assert_eq!(stacks(&["--where", "n == 100"]), [1]);
+    assert_eq!(stacks(&["--where", "n == 3"]), [3]);
+    let none = built.run(&["show", "run", "--folded", "--where", "n == 7"]);
+    none.code(1).says(&["--where is true of no frame"]);
+}
