@@ -1,9 +1,15 @@
-//! What `--where` says of a list that has no frame.
+//! What is said of a list that has no frame, because of a condition.
 
 use tracewire_views::{Condition, words};
 
-/// Says that no frame has fitted, and why, if the condition was unknown of all.
+/// Says that no frame has fitted, and why, if the condition was unknown of all. Without a condition, no frame is a line of a list.
 pub fn explain_nothing(condition: &Condition<'_>) {
+    if !condition.is_given() {
+        message!(
+            "tracewire: nothing to show: the condition of each span is false, or its entry was not seen"
+        );
+        return;
+    }
     match condition.unknown() {
         Some(reason) => {
             let shown = words::printable_lines(&reason.to_string());

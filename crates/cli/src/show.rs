@@ -144,7 +144,8 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     if arguments.frame.is_none() && !condition.is_given() && !arguments.json {
         report_skipped(file.description().tracepoints(), wanted);
     }
-    if condition.is_given() && condition.fitting() == 0 {
+    let has_looked = !is_single && shown > 0 && aggregates.is_empty();
+    if condition.fitting() == 0 && (condition.is_given() || has_looked) {
         explain_nothing(&condition);
         return Ok(Answer::No);
     }

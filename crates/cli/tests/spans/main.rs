@@ -502,7 +502,14 @@ fn conditions_choose_spans_and_returns() {
     calls.record("auto", "span t_round : n");
     let all = count(&frames());
     calls.record("auto", "span t_round if $duration > 1000s : n");
-    assert!(calls.shown().is_empty());
+    let shown = Command::new(env!("CARGO_BIN_EXE_tracewire"))
+        .args(["show", "out.tf"])
+        .current_dir(calls.directory.path())
+        .output()
+        .expect("tracewire runs");
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert!(said.contains("the condition of each span is false"));
+    assert_eq!((shown.status.code(), &*shown.stdout), (Some(1), &b""[..]));
     // The file has all calls.
     assert!(all.as_u64() > Some(0));
     assert_eq!(count(&frames()), all);
