@@ -11,6 +11,7 @@ mod flow;
 mod goals;
 mod hit;
 mod lean;
+mod live;
 mod proxy;
 mod qemu;
 mod readers;
@@ -39,6 +40,8 @@ pub enum Benchmark {
     Hit(hit::Arguments),
     /// A string and two integers of each hit, all kept: as a trace file, as a lean recording, by bpftrace; redis' throughput with each
     Lean(lean::Arguments),
+    /// 100,000 hits a second shown as they come, to a reader that reads and to one that stalls
+    Live(live::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
     File(file::Arguments),
     /// Hits a second at QEMU's stub: the proxy's tracepoints, GDB's breakpoints with commands, and its dprintf; round trips a hit
@@ -63,6 +66,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Executions(arguments) => executions::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::Lean(arguments) => lean::run(arguments),
+        Benchmark::Live(arguments) => live::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
         Benchmark::Proxy(arguments) => proxy::run(arguments),
         Benchmark::Qemu(arguments) => qemu::run(arguments),
