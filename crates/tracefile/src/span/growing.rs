@@ -82,13 +82,14 @@ impl GrowingSpans {
 
     /// Nothing was seen for so long that no exception arrives anywhere any more.
     pub(crate) fn settle(&mut self) {
-        self.matcher.settle(u64::MAX);
+        self.matcher.settle(|_| true);
     }
 
     /// Gives out the spans that have ended, in the order of their entries.
     pub(crate) fn take_ended(&mut self) -> Vec<Span> {
+        let latest = self.latest;
         self.matcher
-            .settle(self.latest.saturating_sub(ARRIVES_WITHIN));
+            .settle(|time| time.saturating_add(ARRIVES_WITHIN) < latest);
         let unsettled: HashSet<usize> = self.matcher.unsettled().collect();
         let spans = &mut self.matcher.spans.0;
         let left = spans.values().filter(|span| span.end == SpanEnd::Left);

@@ -179,10 +179,10 @@ impl<S: SpanStore> Matcher<S> {
         ends.map(|(frame, _)| frame)
     }
 
-    /// No arrival follows any more after departures and arrivals of before a time, in nanoseconds.
-    pub(super) fn settle(&mut self, before: u64) {
+    /// No arrival follows any more after departures and arrivals of these times, in nanoseconds.
+    pub(super) fn settle(&mut self, is_over: impl Fn(u64) -> bool) {
         for thread in self.threads.values_mut() {
-            if thread.leaving.is_some_and(|time| time < before) {
+            if thread.leaving.is_some_and(&is_over) {
                 thread.leaving = None;
                 thread.since.clear();
             }
