@@ -71,7 +71,8 @@ pub fn map<'a, T: Send>(
         return Ok(shown);
     }
     let rules = program.type_rules();
-    let program_files = program.program_files().clone();
+    // What the first thread does without, the others do without, too.
+    let program_files = (!program.is_empty()).then(|| program.program_files().clone());
     let mut program = Some(program);
     std::thread::scope(|scope| {
         let workers: std::io::Result<Vec<Worker<T>>> = (0..threads)
@@ -83,7 +84,10 @@ pub fn map<'a, T: Send>(
                 let rules = Arc::clone(&rules);
                 let program_files = program_files.clone();
                 std::thread::Builder::new().spawn_scoped(scope, move || {
-                    let read = || Program::with_files(file, program_files);
+                    let read = || match program_files {
+                        Some(files) => Program::with_files(file, files),
+                        None => Ok(Program::default()),
+                    };
                     let program = match known.map_or_else(read, Ok) {
                         Ok(mut program) => {
                             program.set_type_rules(&rules);
