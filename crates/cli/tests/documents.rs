@@ -512,6 +512,11 @@ fn qemu() {
 }
 
 #[test]
+fn other_tools() {
+    check("docs/guide/other-tools.md");
+}
+
+#[test]
 fn report() {
     check("docs/guide/report.md");
 }
