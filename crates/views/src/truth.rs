@@ -8,24 +8,6 @@ use crate::place_cache::CachedPlace;
 use crate::state::FrameState;
 
 impl<'a> Viewer<'a> {
-    /// Whether an expression is true of a frame of a list: of the whole span where the frame represents one. None where its value is no number, or
-    /// the frame does not say where the thread was.
-    ///
-    /// # Errors
-    /// When the frame lacks a needed value, or it is no expression there.
-    pub fn is_true(
-        &self,
-        frame: Frame<'a>,
-        expression: &str,
-    ) -> Result<Option<bool>, ExpressionError> {
-        match self.truth(frame, expression) {
-            Truth::True => Ok(Some(true)),
-            Truth::False => Ok(Some(false)),
-            Truth::NotANumber | Truth::NoPlace => Ok(None),
-            Truth::Unknown(error) => Err(error),
-        }
-    }
-
     /// Evaluates an expression on a frame of a list as a condition: on the whole span where the frame represents one.
     pub(crate) fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
         match self.represented_span(frame) {
