@@ -214,19 +214,18 @@ fn run_jobs(jobs: VecDeque<Job>, at_a_time: NonZero<usize>) -> Result<Vec<Ended>
     let work = || -> Result<()> {
         while let Some(job) = next() {
             let (name, started) = (job.name.clone(), Instant::now());
-            let title = format!("\n     Running {name} ({:?})\n", job.command.get_program());
+            eprintln!("\n     Running {name} ({:?})", job.command.get_program());
             // One at a time prints for itself.
             let mut output = (workers > 1).then(tempfile::tempfile).transpose()?;
-            if output.is_none() {
-                eprint!("{title}");
-            }
             let end = job.run(output.as_ref())?;
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(output) = &mut output {
                 let mut text = Vec::new();
                 output.rewind()?;
                 output.read_to_end(&mut text)?;
-                eprint!("{title}{}", String::from_utf8_lossy(&text));
+                let took = started.elapsed().as_secs_f64();
+                let text = String::from_utf8_lossy(&text);
+                eprintln!("\n     Output of {name}, {took:.1} s:\n{text}");
             }
             if let End::TooLong(what_ran) = &end {
                 eprintln!("\nits time is over; this is what runs:\n{what_ran}");
