@@ -326,23 +326,19 @@ main (void)
 }
 "#;
 
+/// Records the children and their parent as a run.
+fn record_children(built: &Built, tracepoint: &str) {
+    let program = built.program.to_str().expect("a name");
+    let options = ["record", "--follow-forks", "-o", "run", "-t", tracepoint];
+    built
+        .run(&[&options[..], &["--", program]].concat())
+        .code(0);
+}
+
 #[test]
 fn a_run_of_several_processes_is_searched_and_written_as_a_whole() {
     let built = Built::new(CHILDREN, &["-O1"]);
-    let program = built.program.to_str().expect("a name");
-    let tracepoint = "span step : n, /s who, $retval";
-    built
-        .run(&[
-            "record",
-            "--follow-forks",
-            "-o",
-            "run",
-            "-t",
-            tracepoint,
-            "--",
-            program,
-        ])
-        .code(0);
+    record_children(&built, "span step : n, /s who, $retval");
     let shown = built.run(&["show", "--json", "run"]).code(0).json();
     assert_eq!(shown.len(), 16);
     built.run(&["convert", "run", "run.csv"]).code(0);
@@ -424,19 +420,7 @@ fn a_run_of_several_processes_is_searched_and_written_as_a_whole() {
 #[test]
 fn the_stacks_of_several_processes_are_counted_together() {
     let built = Built::new(CHILDREN, &["-O1"]);
-    let program = built.program.to_str().expect("a name");
-    built
-        .run(&[
-            "record",
-            "--follow-forks",
-            "-o",
-            "run",
-            "-t",
-            "step : n, $stack",
-            "--",
-            program,
-        ])
-        .code(0);
+    record_children(&built, "step : n, $stack");
     let stacks = |more: &[&str]| -> Vec<u64> {
         let shown = built.run(&[&["show", "run", "--folded"], more].concat());
         let lines = shown.code(0).stdout;
