@@ -42,13 +42,14 @@ pub enum SpanRole {
     Longjmp,
     /// The thread ends itself there.
     ThreadExit,
-    /// An exception has arrived in the function that handles it, or that has just cleaned up: all functions that it called are
-    /// left.
+    /// An exception has arrived in the function that handles it: all functions that it called are left.
     Landing,
+    /// An exception leaves a function that has just cleaned up. All functions that it called are left already.
+    Resume,
 }
 
 impl SpanRole {
-    const ALL: [(Self, &'static str); 11] = [
+    const ALL: [(Self, &'static str); 12] = [
         (Self::Entry, "entry"),
         (Self::EntryAndLoop, "entry-loop"),
         (Self::EntryAndReturn, "entry-return"),
@@ -60,6 +61,7 @@ impl SpanRole {
         (Self::Longjmp, "longjmp"),
         (Self::ThreadExit, "thread-exit"),
         (Self::Landing, "landing"),
+        (Self::Resume, "resume"),
     ];
 
     /// Whether the function is entered there.
@@ -76,7 +78,7 @@ impl SpanRole {
     pub const fn is_departure(self) -> bool {
         matches!(
             self,
-            Self::Exception | Self::Longjmp | Self::ThreadExit | Self::Landing
+            Self::Exception | Self::Longjmp | Self::ThreadExit | Self::Landing | Self::Resume
         )
     }
 

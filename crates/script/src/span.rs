@@ -15,7 +15,7 @@ use crate::scan::outside;
 const DEPARTURES: [(&str, SpanRole); 12] = [
     ("_Unwind_RaiseException", SpanRole::Exception),
     ("_Unwind_Resume_or_Rethrow", SpanRole::Exception),
-    ("_Unwind_Resume", SpanRole::Landing),
+    ("_Unwind_Resume", SpanRole::Resume),
     ("__cxa_begin_catch", SpanRole::Landing),
     ("longjmp", SpanRole::Longjmp),
     ("_longjmp", SpanRole::Longjmp),

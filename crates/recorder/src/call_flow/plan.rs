@@ -183,7 +183,11 @@ fn planned(symbols: &Symbols, function: &Function) -> PlannedFunction {
             SpanRole::EntryAndReturn | SpanRole::EntryAndTailCall => SiteRole::EntryAndExit,
             SpanRole::Return | SpanRole::TailCall => SiteRole::Exit,
             SpanRole::MayTailCall => SiteRole::MayExit,
-            SpanRole::Exception | SpanRole::Landing | SpanRole::Longjmp | SpanRole::ThreadExit => {
+            SpanRole::Exception
+            | SpanRole::Landing
+            | SpanRole::Resume
+            | SpanRole::Longjmp
+            | SpanRole::ThreadExit => {
                 debug_assert!(false, "a function's own points are its entry and its exits");
                 return None;
             }

@@ -80,7 +80,7 @@ pub(super) struct Matcher<S> {
 
 #[derive(Debug, Default)]
 struct Thread {
-    stacks: Vec<Vec<OpenSpan>>,
+    stacks: Vec<Stack>,
     /// On which of them the thread was last.
     current: usize,
     departure: Option<Departure>,
@@ -92,6 +92,14 @@ struct Thread {
     exit: Option<Option<u64>>,
     /// The spans that were taken for left, by their place: one may return after all.
     left: HashMap<(u64, Address, TracepointNumber), usize>,
+}
+
+/// One of the stacks of a thread.
+#[derive(Debug, Default)]
+struct Stack {
+    open: Vec<OpenSpan>,
+    /// On which of the thread's stacks it was before.
+    from: usize,
 }
 
 /// A call that has not ended. Several tracepoints may be on its function.
@@ -116,6 +124,8 @@ struct Departure {
     number: u64,
     /// Whether a hit on the stack came after it.
     is_past: bool,
+    /// Whether what it has left is known: a hit above that is on another stack.
+    has_arrived: bool,
 }
 
 impl<S: SpanStore> Matcher<S> {
@@ -140,9 +150,14 @@ impl<S: SpanStore> Matcher<S> {
                 thread.depart(hit, SpanEnd::Longjmp, &mut self.spans);
                 if let Some(target) = hit.target {
                     thread.land(hit, target, false, &mut self.spans);
+                    thread.arrive();
                 }
             }
-            SpanRole::Landing => thread.land(hit, hit.stack, true, &mut self.spans),
+            SpanRole::Landing => {
+                thread.land(hit, hit.stack, true, &mut self.spans);
+                thread.arrive();
+            }
+            SpanRole::Resume => thread.land(hit, hit.stack, true, &mut self.spans),
             SpanRole::ThreadExit => thread.depart(hit, SpanEnd::ThreadExit, &mut self.spans),
         }
     }
@@ -150,7 +165,7 @@ impl<S: SpanStore> Matcher<S> {
     /// Ends what is open at the end of the run.
     pub(super) fn finish(&mut self, process_ended: bool) {
         for thread in self.threads.values() {
-            let open = thread.stacks.iter().flatten();
+            let open = thread.stacks.iter().flat_map(|stack| &stack.open);
             let open = open.flat_map(|open| open.spans.iter().map(move |(_, at)| (open, *at)));
             for (open, index) in open {
                 let Some(span) = self.spans.get_mut(index) else {
@@ -175,7 +190,8 @@ impl<S: SpanStore> Matcher<S> {
     /// The frames of jumps that may end spans which are open.
     pub(super) fn possible_ends(&self) -> impl Iterator<Item = FrameNumber> {
         let open = self.threads.values().flat_map(|thread| &thread.stacks);
-        let ends = open.flatten().filter_map(|open| open.may_end);
+        let open = open.flat_map(|stack| &stack.open);
+        let ends = open.filter_map(|open| open.may_end);
         ends.map(|(frame, _)| frame)
     }
 
@@ -204,7 +220,7 @@ impl<S: SpanStore> Matcher<S> {
             let is_kept = |index: &usize| spans.get(*index).is_some();
             thread.since.retain(is_kept);
             thread.left.retain(|_, index| is_kept(index));
-            thread.exit.is_none() || thread.stacks.iter().any(|stack| !stack.is_empty())
+            thread.exit.is_none() || thread.stacks.iter().any(|stack| !stack.open.is_empty())
         });
     }
 }
@@ -221,7 +237,7 @@ impl Thread {
     fn enter(&mut self, hit: &Hit, is_loop: bool, spans: &mut impl SpanStore) {
         let chosen = self.choose(hit.stack);
         if is_loop
-            && let Some(top) = self.stacks.get(chosen).and_then(|stack| stack.last())
+            && let Some(top) = self.stacks.get(chosen).and_then(|stack| stack.open.last())
             && (top.stack, top.function) == (hit.stack, hit.point.function)
             && !self.may_have_left(top)
         {
@@ -229,7 +245,7 @@ impl Thread {
         }
         let same_call = self.stacks.get_mut(chosen).and_then(|stack| {
             let is_it = |(number, _): &(TracepointNumber, usize)| *number == hit.tracepoint;
-            stack.last_mut().filter(|top| {
+            stack.open.last_mut().filter(|top| {
                 (top.stack, top.function) == (hit.stack, hit.point.function)
                     && top.may_end.is_none()
                     && !top.spans.iter().any(is_it)
@@ -250,6 +266,7 @@ impl Thread {
         }
         self.close(chosen, hit.stack, true, spans);
         self.pass_departure(chosen, spans);
+        self.arrive();
         let parent = self.parent(chosen);
         let depth = parent.and_then(|parent| spans.get(parent));
         let index = spans.add(Span {
@@ -264,7 +281,7 @@ impl Thread {
             parent: depth.map(|parent| parent.entry),
             depth: depth.map_or(0, |parent| parent.depth + 1),
         });
-        self.current = chosen;
+        let before = std::mem::replace(&mut self.current, chosen);
         self.left
             .remove(&(hit.stack, hit.point.function, hit.tracepoint));
         let departures = self.departure.map_or(0, |departure| departure.number);
@@ -272,7 +289,10 @@ impl Thread {
             self.since.push(index);
         }
         if let Some(stack) = self.stacks.get_mut(chosen) {
-            stack.push(OpenSpan {
+            if stack.open.is_empty() && before != chosen {
+                stack.from = before;
+            }
+            stack.open.push(OpenSpan {
                 spans: vec![(hit.tracepoint, index)],
                 stack: hit.stack,
                 function: hit.point.function,
@@ -284,9 +304,8 @@ impl Thread {
 
     /// The span that one on this stack is in.
     fn parent(&self, chosen: usize) -> Option<usize> {
-        let own = self.stacks.get(chosen).and_then(|stack| stack.last());
-        let before = || self.stacks.get(self.current).and_then(|stack| stack.last());
-        let open = own.or_else(before)?;
+        let last = |stack: usize| self.stacks.get(stack).and_then(|stack| stack.open.last());
+        let open = last(chosen).or_else(|| last(self.current))?;
         open.spans.first().map(|(_, index)| *index)
     }
 
@@ -296,7 +315,7 @@ impl Thread {
             .chain((0..self.stacks.len()).filter(|index| *index != self.current));
         let mut found = None;
         for index in order {
-            let stack = self.stacks.get(index).map_or(&[][..], Vec::as_slice);
+            let stack = self.stacks.get(index).map_or(&[][..], |stack| &stack.open);
             if let Ok(at) = find(stack, hit.stack)
                 && (stack.get(at)).is_some_and(|open| open.function == hit.point.function)
             {
@@ -320,8 +339,8 @@ impl Thread {
         let Some(stack) = self.stacks.get_mut(chosen) else {
             return false;
         };
-        debug_assert_eq!(stack.len(), at + 1, "what is below was closed");
-        let Some(open) = stack.last_mut() else {
+        debug_assert_eq!(stack.open.len(), at + 1, "what is below was closed");
+        let Some(open) = stack.open.last_mut() else {
             return false;
         };
         let own = open
@@ -330,17 +349,28 @@ impl Thread {
             .position(|(number, _)| *number == hit.tracepoint);
         let own = own.map(|own| open.spans.remove(own).1);
         if open.spans.is_empty() {
-            stack.pop();
+            stack.open.pop();
         }
+        self.go_back();
         own.is_some_and(|index| end(spans, index, hit))
+    }
+
+    /// From a stack on which nothing is open the thread goes back to the one where it was before, as from a signal handler.
+    fn go_back(&mut self) {
+        for _ in 0..self.stacks.len() {
+            match self.stacks.get(self.current) {
+                Some(stack) if stack.open.is_empty() => self.current = stack.from,
+                _ => return,
+            }
+        }
     }
 
     /// Notes a jump that may be to another function.
     fn may_leave(&mut self, hit: &Hit) {
         let stack = self.stacks.get_mut(self.current);
         let open = stack.and_then(|stack| {
-            let at = find(stack, hit.stack).ok()?;
-            stack.get_mut(at)
+            let at = find(&stack.open, hit.stack).ok()?;
+            stack.open.get_mut(at)
         });
         let open = open.filter(|open| open.function == hit.point.function);
         if let Some(open) = open {
@@ -365,6 +395,7 @@ impl Thread {
             stack: hit.stack,
             number: self.departure.map_or(0, |departure| departure.number) + 1,
             is_past: false,
+            has_arrived: false,
         });
     }
 
@@ -372,6 +403,10 @@ impl Thread {
     fn land(&mut self, hit: &Hit, place: u64, inclusive: bool, spans: &mut impl SpanStore) {
         if self.leaving.is_some() {
             self.leaving = Some(hit.time.unwrap_or(u64::MAX));
+        }
+        // What was entered since, as a destructor, was no arrival.
+        if let Some(departure) = &mut self.departure {
+            departure.has_arrived = false;
         }
         let chosen = self.choose(place);
         let mut left = self.close(chosen, place, inclusive, spans);
@@ -396,6 +431,13 @@ impl Thread {
             if let Some(span) = spans.get_mut(index) {
                 (span.parent, span.depth) = (parent, depth);
             }
+        }
+    }
+
+    /// Notes that a departure leaves no more functions.
+    fn arrive(&mut self) {
+        if let Some(departure) = &mut self.departure {
+            departure.has_arrived = true;
         }
     }
 
@@ -427,7 +469,7 @@ impl Thread {
     ) -> Vec<usize> {
         let mut closed = Vec::new();
         let is_left = |open: &mut OpenSpan| open.stack < place || inclusive && open.stack == place;
-        let take = |thread: &mut Self| thread.stacks.get_mut(chosen)?.pop_if(is_left);
+        let take = |thread: &mut Self| thread.stacks.get_mut(chosen)?.open.pop_if(is_left);
         while let Some(open) = take(self) {
             let departure = self.departure.filter(|_| self.may_have_left(&open));
             for (number, index) in &open.spans {
@@ -454,7 +496,7 @@ impl Thread {
 
     /// On which stack a place is.
     fn choose(&mut self, place: u64) -> usize {
-        let distance = |stack: &Vec<OpenSpan>| {
+        let distance = |Stack { open: stack, .. }: &Stack| {
             let below = find(stack, place).unwrap_or_else(|below| below);
             let near = [below.checked_sub(1), Some(below)];
             let near = near.into_iter().flatten().filter_map(|at| stack.get(at));
@@ -468,23 +510,28 @@ impl Thread {
             .min();
         let Some((_, nearest)) = nearest else {
             if self.stacks.is_empty() {
-                self.stacks.push(Vec::new());
+                self.stacks.push(Stack::default());
             }
             return self.current;
         };
-        let bottom = self.stacks.get(nearest).and_then(|stack| stack.first());
+        let bottom = self
+            .stacks
+            .get(nearest)
+            .and_then(|stack| stack.open.first());
+        let has_arrived = self.departure.is_none_or(|departure| departure.has_arrived);
         let is_elsewhere = bottom.is_some_and(|bottom| {
-            place > bottom.stack.saturating_add(SAME_STACK) && !self.may_have_left(bottom)
+            place > bottom.stack.saturating_add(SAME_STACK)
+                && (has_arrived || !self.may_have_left(bottom))
         });
         if !is_elsewhere {
             return nearest;
         }
-        let empty = self.stacks.iter().position(Vec::is_empty);
+        let empty = self.stacks.iter().position(|stack| stack.open.is_empty());
         empty.unwrap_or_else(|| {
             if self.stacks.len() >= MOST_STACKS {
                 return nearest;
             }
-            self.stacks.push(Vec::new());
+            self.stacks.push(Stack::default());
             self.stacks.len() - 1
         })
     }

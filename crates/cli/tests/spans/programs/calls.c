@@ -3,8 +3,8 @@
 #include "note.h"
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <string.h>
+#include "handlers.h"
 
 #define TRACED __attribute__((noipa))
 
@@ -183,8 +183,7 @@ TRACED void *t_thread(void *argument)
 {
     long n = (long)argument;
     note('E', "t_thread", 0);
-    stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16};
-    sigaltstack(&stack, 0);
+    use_handler_stack(n % 4, n % 4 < 2);
     for (int round = 0; round < n; round++)
         t_round(round);
     t_leave((int)(n % 2));
@@ -196,9 +195,7 @@ int main(int count, char **arguments)
 {
     int n = count > 1 ? atoi(arguments[1]) : 3;
     begin_notes();
-    struct sigaction action = {.sa_handler = t_signal, .sa_flags = SA_ONSTACK};
-    sigaction(SIGUSR1, &action, 0);
-    sigaction(SIGUSR2, &action, 0);
+    handle(t_signal, 4);
     pthread_t threads[4];
     for (long at = 0; at < 4; at++)
         pthread_create(&threads[at], 0, t_thread, (void *)(n + at));

@@ -1,10 +1,12 @@
 // Calls that end by return and by exception, with return values in every kind of register.
 #include "note.h"
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+#include "handlers.h"
 
 #define TRACED __attribute__((noipa))
 
@@ -90,10 +92,18 @@ TRACED int t_cleanup(int n)
     return n;
 }
 
+TRACED void t_signal(int n)
+{
+    note('E', "t_signal", n);
+    t_cleanup(n);
+    note('R', "t_signal", 0);
+}
+
 Guard::~Guard()
 {
     note('X', "t_guarded", 0);
     t_cleanup(n);
+    raise(SIGUSR1);
 }
 
 TRACED int t_guarded(int n)
@@ -112,6 +122,7 @@ TRACED int t_again(int n)
         t_guarded(n);
     } catch (const std::exception &) {
         note('X', "t_again", 0);
+        raise(SIGUSR2);
         if (n % 2)
             throw;
     }
@@ -126,7 +137,9 @@ TRACED int t_catch(int n)
         t_again(n);
     } catch (const std::exception &) {
         note('X', "t_catch", 0);
+        raise(SIGUSR1);
     }
+    raise(SIGUSR2);
     t_bool(n);
     note('R', "t_catch", n);
     return n;
@@ -152,9 +165,11 @@ int main(int count, char **arguments)
 {
     int n = count > 1 ? std::atoi(arguments[1]) : 3;
     begin_notes();
+    handle(t_signal, 4);
     std::vector<std::thread> threads;
-    for (int thread = 0; thread < 3; thread++)
-        threads.emplace_back([n] {
+    for (int thread = 0; thread < 4; thread++)
+        threads.emplace_back([n, thread] {
+            use_handler_stack(thread, thread < 2);
             for (int round = 0; round < n; round++)
                 t_round(round);
         });
