@@ -1,6 +1,7 @@
 //! The features of the machine that pads use.
 
 use std::arch::x86_64::__cpuid_count;
+use std::sync::LazyLock;
 
 use tracewire_arch::X86Registers;
 
@@ -14,6 +15,12 @@ impl Features {
     /// The features of this machine.
     #[must_use]
     pub fn of_this_machine() -> Self {
+        // A virtual machine's `cpuid` takes microseconds.
+        static FOUND: LazyLock<Features> = LazyLock::new(Features::find);
+        *FOUND
+    }
+
+    fn find() -> Self {
         #[allow(unused_unsafe)]
         // SAFETY: every x86-64 processor has the instruction; the result of an unsupported leaf is not used.
         let leaf = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };

@@ -384,7 +384,7 @@ impl Tracee {
         if let Some(areas) = self.fast.take_areas() {
             self.unmap_areas(areas);
             fail_point!("share/unmap");
-            let shared = self.fast.mappings.take_all();
+            let shared = self.fast.take_mappings();
             self.unmap_areas(shared);
         }
     }

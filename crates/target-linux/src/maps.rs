@@ -153,6 +153,15 @@ impl ThreadStatus {
     }
 }
 
+/// The number of a process in its own namespace: all who see the process know it, whatever they call it.
+pub(crate) fn own_number(process: Tid) -> u64 {
+    let status = ThreadStatus::read(process).ok();
+    let numbers = status.map(|status| status.numbers("NSpid"));
+    // A kernel before 4.1 does not say.
+    let number = numbers.and_then(|numbers| numbers.last().copied());
+    u64::from(number.unwrap_or(process.cast_unsigned()))
+}
+
 /// Whether a thread has ended and is not reaped.
 pub(crate) fn is_zombie(thread: Tid) -> bool {
     ThreadStatus::read(thread)

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use tracewire_jump_pad::{RingReader, Shared, TimedFrame};
 
-use crate::fast::{FramesFile, JOURNAL_SIZE, Reading};
+use crate::fast::{FramesFile, JOURNAL_SIZE, Reading, parts_of};
 use crate::maps;
 use crate::memory::Memory;
 use crate::ptrace::Tid;
@@ -153,10 +153,19 @@ impl Drop for Copied {
     }
 }
 
-/// What killed tracers have left, the newest first.
-pub(crate) fn all(memory: &Memory, thread: Tid) -> io::Result<Vec<Orphan>> {
+/// What killed tracers have left of a process, the newest first. A child by fork has the memory of its parent, too, and that is given
+/// out where it has none of its own: there may be no parent any more.
+pub(crate) fn all(memory: &Memory, thread: Tid, process: Tid) -> io::Result<Vec<Orphan>> {
+    let mut journals = journals(memory, thread)?;
+    let has_own = journals
+        .iter()
+        .any(|journal| journal.reading.is_of(process));
+    journals.retain(|journal| match has_own {
+        true => journal.reading.is_of(process),
+        false => !journal.is_of_child,
+    });
     let mut found = Vec::new();
-    for (range, reading) in journals(memory, thread)? {
+    for Journal { range, reading, .. } in journals {
         let length = range.end - range.start;
         if length > LARGEST {
             continue;
@@ -220,7 +229,7 @@ pub(crate) fn take_over(
     linker_hook: Option<u64>,
 ) -> usize {
     let mut jumps = 0;
-    for (range, reading) in journals(memory, thread).unwrap_or_default() {
+    for Journal { range, reading, .. } in journals(memory, thread).unwrap_or_default() {
         for told in reading.jumps {
             let mut present = vec![0; told.written.len()];
             let read = memory.read(told.site, &mut present);
@@ -242,36 +251,62 @@ pub(crate) fn take_over(
     jumps
 }
 
-/// The journals of killed tracers and the memory that they are in, the newest first.
-fn journals(memory: &Memory, thread: Tid) -> io::Result<Vec<(Range<u64>, Reading)>> {
-    let mut found: Vec<(Range<u64>, Reading)> = maps::mappings(thread)?
-        .into_iter()
-        .filter(|mapping| mapping.path.as_os_str() == NAME && mapping.offset == 0)
-        .filter_map(|mapping| {
-            let start = mapping.end.checked_sub(JOURNAL_SIZE)?;
-            let mut bytes = vec![0; JOURNAL_SIZE as usize];
-            let read = memory.read(start.max(mapping.start), &mut bytes);
-            let reading = Reading::of(bytes.get(..read)?)?;
-            Some((mapping.start..mapping.end, reading))
+/// A journal of a killed tracer.
+struct Journal {
+    /// The memory that it is at the end of.
+    range: Range<u64>,
+    reading: Reading,
+    /// Whether it is in memory for children.
+    is_of_child: bool,
+}
+
+/// The journals of killed tracers, the newest first.
+fn journals(memory: &Memory, thread: Tid) -> io::Result<Vec<Journal>> {
+    let mappings = shared_mappings(thread)?.into_iter();
+    let ranges = mappings.flat_map(|mapping| match parts_of(memory, &mapping) {
+        Some(parts) => parts.into_iter().map(|part| (part, true)).collect(),
+        None => vec![(mapping, false)],
+    });
+    let read = ranges.filter_map(|(range, is_of_child)| {
+        let start = range.end.checked_sub(JOURNAL_SIZE)?.max(range.start);
+        if !memory.read_array(start).is_some_and(Reading::is_begun) {
+            return None;
+        }
+        let mut bytes = vec![0; JOURNAL_SIZE as usize];
+        let read = memory.read(start, &mut bytes);
+        Some(Journal {
+            reading: Reading::of(bytes.get(..read)?)?,
+            range,
+            is_of_child,
         })
-        .collect();
-    found.sort_by_key(|(_, reading)| std::cmp::Reverse(reading.made));
+    });
+    let mut found: Vec<Journal> = read.collect();
+    found.sort_by_key(|journal| std::cmp::Reverse(journal.reading.made));
     Ok(found)
 }
 
-/// The memory that killed tracers have had for pads and not set up.
-pub(crate) fn unused(memory: &Memory, thread: Tid) -> Vec<Range<u64>> {
-    let mappings = maps::mappings(thread).unwrap_or_default();
+/// The memory that a process shares with tracers, or has shared.
+fn shared_mappings(thread: Tid) -> io::Result<Vec<Range<u64>>> {
+    let mut mappings = maps::mappings(thread)?;
+    mappings.retain(|mapping| mapping.path.as_os_str() == NAME && mapping.offset == 0);
+    let ranges = mappings.iter().map(|mapping| mapping.start..mapping.end);
+    Ok(ranges.collect())
+}
+
+/// The memory of killed tracers that a process does not use: for pads that were not set up, or for those of its children.
+pub(crate) fn unused(memory: &Memory, thread: Tid, process: Tid) -> Vec<Range<u64>> {
+    let mut mappings = shared_mappings(thread).unwrap_or_default();
+    let begun = journals(memory, thread).unwrap_or_default();
+    let mut own = begun
+        .iter()
+        .filter(|journal| journal.is_of_child && journal.reading.is_of(process));
+    let has_part = own.next().is_some();
+    mappings.retain(|mapping| {
+        let journal = mapping.end.checked_sub(JOURNAL_SIZE);
+        let word = journal.and_then(|journal| memory.read_array(journal));
+        word.is_some_and(Reading::is_of_unused) || !has_part && parts_of(memory, mapping).is_some()
+    });
     mappings
-        .into_iter()
-        .filter(|mapping| mapping.path.as_os_str() == NAME && mapping.offset == 0)
-        .filter(|mapping| {
-            let journal = mapping.end.checked_sub(JOURNAL_SIZE);
-            let word = journal.and_then(|journal| memory.read_array(journal));
-            word.is_some_and(Reading::is_of_unused)
-        })
-        .map(|mapping| mapping.start..mapping.end)
-        .collect()
 }
 
 /// The page with what pads ask first.

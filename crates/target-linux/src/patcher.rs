@@ -7,11 +7,11 @@ use tracewire_jump_pad::{PadMemory, SharedLayout};
 use tracewire_model::Address;
 
 use crate::address_space::{NoMemory, error_of};
-use crate::fast::{JOURNAL_SIZE, Mapping, NoJump, SharedMemory};
+use crate::fast::{ChildMemory, JOURNAL_SIZE, Mapping, NoJump, SharedMemory};
 use crate::orphan;
 use crate::ptrace::PAGE_SIZE;
-use crate::ring_memory::Claim;
-use crate::tracee::Tracee;
+use crate::ring_memory::{Claim, has_free_addresses};
+use crate::tracee::{Children, Tracee};
 
 /// A process with all threads stopped, whose memory is to be changed.
 pub(crate) struct Patcher<'t> {
@@ -48,19 +48,46 @@ impl Patcher<'_> {
                 }
                 memory
             }
-            None => {
-                if let Some(small) = self.tracee.fast.mappings.give_prepared_up() {
-                    self.tracee.unmap_page(small.start, small.end - small.start);
+            None => match self.tracee.fast.take_pads_of_child(size) {
+                Some(memory) => memory,
+                None => {
+                    if let Some(small) = self.tracee.fast.mappings.give_prepared_up() {
+                        self.tracee.unmap_page(small.start, small.end - small.start);
+                    }
+                    let memory = self.share_memory_partly(size, &busy)?;
+                    self.keep_from_dumps(&memory);
+                    memory
                 }
-                let memory = self.share_memory_partly(size, &busy)?;
-                self.keep_from_dumps(&memory);
-                memory
-            }
+            },
         };
+        let is_large = claim.is_some();
         let registers = self.tracee.collecting.settings().registers;
-        self.tracee
-            .fast
-            .attend(&self.tracee.threads, memory, claim, layout, registers)
+        let pads =
+            self.tracee
+                .fast
+                .attend(&self.tracee.threads, memory, claim, layout, registers)?;
+        if !is_large && self.tracee.children == Children::Followed {
+            self.prepare_children();
+        }
+        Ok(pads)
+    }
+
+    /// Has memory for the pads of the children that the process makes, if it has pads itself.
+    pub(crate) fn prepare_children(&mut self) {
+        let fast = &self.tracee.fast;
+        let Some(pads_size) = fast.memory().map(|memory| memory.size() as u64) else {
+            return;
+        };
+        if fast.child_memory.is_some() || !has_free_addresses(self.tracee.threads.any()) {
+            return;
+        }
+        // Where it cannot be had, each child maps its own.
+        if let Ok(memory) = self.make_shared(ChildMemory::size(pads_size), &[]) {
+            self.keep_from_dumps(&memory);
+            self.tracee.fast.child_memory = Some(ChildMemory::new(memory, pads_size));
+            self.prepare_child_hooks();
+            fail_point!("share/children");
+        }
     }
 
     /// Has memory for pads that are to be set up later with a layout like this one. Nothing uses it until then.
@@ -83,7 +110,8 @@ impl Patcher<'_> {
     /// Unmaps what a killed tracer has [prepared](Self::prepare) and not used.
     fn unmap_unused(&mut self) {
         let thread = self.tracee.threads.any();
-        for unused in orphan::unused(&self.tracee.memory, thread) {
+        let process = self.tracee.threads.process();
+        for unused in orphan::unused(&self.tracee.memory, thread, process) {
             self.tracee
                 .unmap_page(unused.start, unused.end - unused.start);
         }

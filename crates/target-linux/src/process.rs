@@ -218,8 +218,9 @@ impl Process {
     /// traced from their first instruction on ([`Event::Children`](crate::Event::Children)), and those that share its
     /// memory once they have called exec. None of them contains breakpoints, and a request to interrupt one interrupts
     /// all.
-    pub const fn follow_children(&mut self) {
+    pub fn follow_children(&mut self) {
         self.tracee.children = Children::Followed;
+        self.patcher().prepare_children();
     }
 
     /// The processes that it has made and that are followed, and how each was created. They are stopped.
@@ -267,7 +268,8 @@ impl Process {
     /// # Errors
     /// When the mappings cannot be read, or there is no memory for a copy of the rings.
     pub fn orphans(&mut self) -> io::Result<Vec<Orphan>> {
-        orphan::all(&self.tracee.memory, self.tracee.threads.any())
+        let threads = &self.tracee.threads;
+        orphan::all(&self.tracee.memory, threads.any(), threads.process())
     }
 
     /// Frees the memory of rings. One page and the pads stay, since a thread may be inside or return there from a

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::maps::ThreadStatus;
 use crate::ptrace::Tid;
 
 /// Rings may have one part of so many of what is free.
@@ -65,6 +66,22 @@ fn free(thread: Tid) -> u64 {
     .flatten()
     .min()
     .unwrap_or(0)
+}
+
+/// Whether addresses cost nothing in a process and its tracer, so that more may be mapped than is ever used.
+pub(crate) fn has_free_addresses(thread: Tid) -> bool {
+    let program = limits(Path::new("/proc").join(thread.to_string()));
+    let tracer = limits(PathBuf::from("/proc/self"));
+    let addresses = "Max address space";
+    let found = [
+        limit(&program, addresses),
+        limit(&tracer, addresses),
+        // The tracer gives the memory file its size.
+        limit(&tracer, "Max file size"),
+    ];
+    // What a program maps may be locked into memory, all of it.
+    let locks = ThreadStatus::read(thread).is_ok_and(|status| status.number("VmLck") != Some(0));
+    !locks && found.iter().all(Option::is_none)
 }
 
 fn read(path: &Path) -> Option<String> {

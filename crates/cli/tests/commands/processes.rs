@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tracewire_test_support::assert_clean;
 
@@ -566,6 +568,48 @@ int main (void)
 }
 "#;
 
+/// Makes as many children as requested when it gets a byte, each of which says that it is ready. They and the program each get one more
+/// byte, make calls, some more in each, and print the count. They stay until the input ends.
+const STAYS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__ ((noinline)) int work (int n) { __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
+static void work_often (int number)
+{
+  char byte, line[40];
+  int n;
+  if (read (0, &byte, 1) != 1) _exit (1);
+  for (n = 0; n < 100 + number; n++)
+    work (n);
+  write (1, line, sprintf (line, "%d %d\n", (int) getpid (), n));
+}
+int main (int argc, char **argv)
+{
+  int children = atoi (argv[1]), done[2], end[2], status, bad = 0;
+  char byte;
+  if (read (0, &byte, 1) != 1 || pipe (done) || pipe (end)) return 1;
+  for (int child = 0; child < children; child++)
+    if (fork () == 0)
+      {
+        close (end[1]);
+        write (1, "ready\n", 6);
+        work_often (child);
+        write (done[1], &byte, 1);
+        return read (end[0], &byte, 1);
+      }
+  work_often (children);
+  for (int child = 0; child < children; child++)
+    read (done[0], &byte, 1);
+  while (read (0, &byte, 1) == 1);
+  close (end[1]);
+  for (int child = 0; child < children; child++)
+    if (wait (&status) < 0 || status != 0) bad = 1;
+  return bad;
+}
+"#;
+
 /// Records the program and its children by this mechanism, into a folder of the same name.
 fn followed(built: &Built, mechanism: &str, tracepoints: &[&str]) -> Ran {
     let mut words = vec![
@@ -877,4 +921,133 @@ fn children_outlive_a_tracewire_that_is_killed_while_it_takes_them() {
         assert_eq!(counted.len(), 9, "{point}");
         recorder.wait().expect("it ends");
     }
+}
+
+/// A program that runs, which has made children.
+struct Family {
+    program: Child,
+    output: BufReader<std::process::ChildStdout>,
+    children: usize,
+}
+
+impl Family {
+    fn start(built: &Built, children: usize) -> Self {
+        let mut program = Command::new(&built.program)
+            .arg(children.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let output = BufReader::new(program.stdout.take().expect("its output"));
+        Self {
+            program,
+            output,
+            children,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let mut input = self.program.stdin.as_ref().expect("its input");
+        input.write_all(bytes).expect("written");
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("read");
+        line
+    }
+
+    fn make_children(&mut self) {
+        self.write(b"x");
+        for _ in 0..self.children {
+            assert_eq!(self.line(), "ready\n");
+        }
+    }
+
+    /// Makes all of them work, and gives their own counts.
+    fn work(&mut self) -> BTreeMap<u64, u64> {
+        self.write(&vec![b'x'; self.children + 1]);
+        let lines: Vec<String> = (0..=self.children).map(|_| self.line()).collect();
+        let counted = counts(&lines.concat());
+        assert_eq!(counted.len(), self.children + 1, "{lines:?}");
+        counted
+    }
+
+    fn end(mut self) {
+        drop(self.program.stdin.take());
+        assert!(self.program.wait().expect("it ends").success());
+    }
+}
+
+/// How many mappings a process has that are shared with Tracewire.
+fn shared_mappings(process: u64) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("it runs");
+    maps.matches("memfd:tracewire").count()
+}
+
+/// Each child has its own part of the memory that the parent has mapped for its children. There is none left for some of these.
+#[test]
+fn many_children_at_once_are_recorded_and_let_go() {
+    let built = Built::new(STAYS, &["-O1"]);
+    let mut family = Family::start(&built, 70);
+    let id = family.program.id().to_string();
+    let (child, errors, said) = start(
+        &mut record(
+            &built,
+            &["--follow-forks", "-t", "work : n", "-o", "run", "-p", &id],
+        ),
+        "1 process is recorded",
+    );
+    family.make_children();
+    let counted = family.work();
+    let recorder = Pid::from_raw(child.id().cast_signed());
+    kill(recorder, Signal::SIGINT).expect("it is interrupted");
+    let done = finish(child, errors, said).code(0);
+    for process in counted.keys() {
+        assert_eq!(shared_mappings(*process), 0, "{process}");
+    }
+    family.end();
+    let frames = built.run(&["show", "run", "--json"]).code(0).json();
+    assert_eq!(frames_of(&frames), counted, "{}", done.stderr);
+    for process in counted.keys() {
+        assert_clean(&built.path(&format!("run/{process}.tf")));
+    }
+}
+
+/// What a child has made is rescued from that child, and from no other process, though all of them have the memory that it is in.
+#[test]
+fn frames_of_children_are_rescued_after_a_kill() {
+    let built = Built::new(STAYS, &["-O1"]);
+    let mut family = Family::start(&built, 3);
+    let id = family.program.id().to_string();
+    let options = ["--follow-forks", "--mechanism", "jump"];
+    let target = ["-t", "work : n", "-o", "run", "-p", &id];
+    let (mut recorder, errors, said) = start(
+        &mut record(&built, &[&options[..], &target].concat()),
+        "1 process is recorded",
+    );
+    family.make_children();
+    // Nobody reads the rings from here on.
+    let recorder_id = Pid::from_raw(recorder.id().cast_signed());
+    kill(recorder_id, Signal::SIGSTOP).expect("it is stopped");
+    let counted = family.work();
+    recorder.kill().expect("it is killed");
+    finish(recorder, errors, said);
+    for (process, calls) in &counted {
+        let rest = format!("rest-{process}.tf");
+        built
+            .run(&["rescue", "-p", &process.to_string(), "-o", &rest])
+            .code(0)
+            .says(&["1 jump taken out"]);
+        assert_clean(&built.path(&rest));
+        let rescued = built.run(&["show", &rest, "--json"]).code(0).json();
+        assert_eq!(rescued.len() as u64, *calls, "{process}");
+    }
+    // A later recording of the parent gives up the memory for its children. That of its pads and of the pad at the dynamic linker's hook
+    // stays after a kill.
+    let again = ["record", "-t", "work : n", "-o", "again.tf"];
+    let done = built.run(&[&again[..], &["--duration", "0.1", "-p", &id]].concat());
+    let parent = id.parse().expect("a number");
+    assert_eq!(shared_mappings(parent), 2, "{}", done.stderr);
+    family.end();
 }

@@ -54,22 +54,40 @@ impl Patcher<'_> {
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
         self.check_code(hook)
             .map_err(|reason| NoJump::Write(reason.to_owned()))?;
-        let busy = 0..PAGE_SIZE;
-        let memory = self.make_shared(PAGE_SIZE + journal::SIZE, std::slice::from_ref(&busy))?;
-        let hook_memory = HookMemory::create(hook, &memory).map_err(write)?;
+        let memory = match self.tracee.fast.take_hook_of_child() {
+            Some(memory) => memory,
+            None => {
+                let busy = 0..PAGE_SIZE;
+                self.make_shared(PAGE_SIZE + journal::SIZE, std::slice::from_ref(&busy))?
+            }
+        };
+        let process = self.tracee.threads.process();
+        let hook_memory = HookMemory::create(hook, &memory, process).map_err(write)?;
         let (address, size) = hook_memory.place();
         self.tracee.fast.mappings.forget(address, size);
         self.tracee.fast.hook = Some(hook_memory);
-        let code = report(Address(memory.address().0 + HookMemory::OWNER))
-            .map_err(|error| NoJump::Code(error.to_string()))?;
-        let body = Body::new(PadCode {
-            code,
-            faults: Vec::new(),
-        });
+        let body = hook_body(memory.address().0)?;
         fail_point!("hook/shared");
         self.insert_jump(hook, &body)?;
         fail_point!("hook/placed");
         Ok(())
+    }
+
+    /// Has room for the pads at the hooks of the children that it makes, which have a copy of the memory. All threads are stopped.
+    pub(crate) fn prepare_child_hooks(&mut self) {
+        let Some(hook) = self.tracee.program.dynamic_linker.hook() else {
+            return;
+        };
+        // Where there is no room, each child looks for it, too.
+        if !self.tracee.fast.has_jump(hook)
+            && let Ok(body) = hook_body(0)
+            && let Ok(placement) = self.place_jump(hook, body.code.len())
+        {
+            self.tracee.fast.areas.forget_use(placement.pad.start);
+            if let Some(springboard) = placement.springboard {
+                self.tracee.fast.springboard_areas.forget_use(springboard);
+            }
+        }
     }
 
     /// Replaces the jump at the hook, if there is one, by a breakpoint. All threads are stopped.
@@ -82,4 +100,14 @@ impl Patcher<'_> {
             let _ = self.insert_breakpoint(hook, Purpose::DynamicLinker);
         }
     }
+}
+
+/// The pad at the hook, with its memory at this address.
+fn hook_body(memory: u64) -> Result<Body, NoJump> {
+    let code = report(Address(memory + HookMemory::OWNER))
+        .map_err(|error| NoJump::Code(error.to_string()))?;
+    Ok(Body::new(PadCode {
+        code,
+        faults: Vec::new(),
+    }))
 }

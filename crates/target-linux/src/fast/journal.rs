@@ -16,11 +16,13 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::SharedMemory;
+use crate::maps::own_number;
+use crate::ptrace::Tid;
 use tracewire_fail_point::fail_point;
 use tracewire_tracefile::lean::{LEAN_HEADER, LeanFile, is_lean};
 
 /// The first word of the journal.
-const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x02\0");
+const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x03\0");
 /// The first word of a journal that nobody is to read.
 const CLOSED: u64 = 0;
 /// The first word of the journal of memory that no pad uses.
@@ -41,6 +43,8 @@ mod header {
     pub(super) const CURRENT: u64 = 32;
     /// Which of the two places for files is current.
     pub(super) const CURRENT_FILE: u64 = 40;
+    /// Whose it is: a child by fork has the memory, too. The number of the process in its own namespace, which every tracer knows.
+    pub(super) const PROCESS: u64 = 48;
 }
 
 /// An entry: the site, how many bytes, what stood there, what stands there. For a counter: its address, no bytes, and the
@@ -84,7 +88,7 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Begins one at an offset, which is a multiple of 8.
-    pub(super) fn create(memory: &SharedMemory, start: u64) -> Self {
+    pub(super) fn create(memory: &SharedMemory, start: u64, process: Tid) -> Self {
         let part = Part {
             memory: memory.clone(),
             start,
@@ -100,6 +104,7 @@ impl Journal {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_micros() as u64);
         journal.set(header::MADE, made);
+        journal.set(header::PROCESS, own_number(process));
         fail_point!("journal/dated");
         journal.set(header::MAGIC, MAGIC);
         fail_point!("journal/begun");
@@ -395,6 +400,7 @@ impl FramesFile {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reading {
     pub(crate) made: u64,
+    process: u64,
     pub(crate) jumps: Vec<Told>,
     pub(crate) counters: Vec<Counter>,
     pub(crate) note: Vec<u8>,
@@ -442,11 +448,22 @@ impl Reading {
         let note = (NOTES + current * NOTE) as usize;
         Some(Self {
             made: word(header::MADE)?,
+            process: word(header::PROCESS)?,
             jumps,
             counters,
             note: journal.get(note..note + length as usize)?.to_vec(),
             file: FramesFile::of(journal, word(header::CURRENT_FILE)?),
         })
+    }
+
+    /// Whether it is of this process.
+    pub(crate) fn is_of(&self, process: Tid) -> bool {
+        self.process == own_number(process)
+    }
+
+    /// Whether this is the first word of a journal.
+    pub(crate) fn is_begun(word: [u8; 8]) -> bool {
+        u64::from_le_bytes(word) == MAGIC
     }
 
     /// Whether this is the first word of a journal of memory that no pad uses.

@@ -25,6 +25,15 @@ impl SharedMappings {
         self.places.retain(|place| *place != (address, size));
     }
 
+    /// Those of a process that is made by fork now: it has the same, and that of the jump at the dynamic linker's hook, which it does
+    /// not keep.
+    pub fn of_copy(&self, hook: Option<(u64, u64)>) -> Self {
+        Self {
+            places: self.places.iter().copied().chain(hook).collect(),
+            prepared: None,
+        }
+    }
+
     /// Keeps one for the pads that are set up next.
     pub fn prepare(&mut self, memory: SharedMemory, busy: Vec<Range<u64>>) {
         Journal::note_unused(&memory);
@@ -50,14 +59,17 @@ impl SharedMappings {
         Some(address..address + size)
     }
 
-    /// Forgets all, and returns where they are in the program, which is to unmap them.
-    pub fn take_all(&mut self) -> Vec<Range<u64>> {
-        let Self {
-            places,
-            prepared: _,
-        } = std::mem::take(self);
-        let ranges = places.into_iter();
-        ranges
+    /// Forgets all, and returns where they are in the program, which is to unmap them. One that has the memory of the jump at the dynamic
+    /// linker's hook stays.
+    pub fn take_all(&mut self, hook: Option<(u64, u64)>) -> Vec<Range<u64>> {
+        self.prepared = None;
+        let has_hook = |start: u64, size: u64| {
+            hook.is_some_and(|(hook, _)| (start..start.saturating_add(size)).contains(&hook))
+        };
+        let taken = self
+            .places
+            .extract_if(.., |(start, size)| !has_hook(*start, *size));
+        taken
             .map(|(address, size)| address..address + size)
             .collect()
     }

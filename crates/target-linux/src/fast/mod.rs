@@ -8,6 +8,7 @@
 
 mod call_events;
 mod change;
+mod child_memory;
 mod code_arena;
 mod gdb_relocated;
 mod hook;
@@ -23,6 +24,7 @@ mod threads;
 
 pub use call_events::{CallEvents, SiteRefused};
 pub(crate) use change::JUMP_REACH;
+pub(crate) use child_memory::{ChildMemory, parts_of};
 pub use journal::{FramesFile, FramesFileNote};
 pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 
@@ -36,6 +38,7 @@ use crate::ptrace::Tid;
 use tracewire_experiment::{Fault, PadCode};
 use tracewire_jump_pad::relocate::{Copy, Jump, Spot, Unmovable};
 
+use child_memory::ChildPart;
 use code_arena::CodeArena;
 use gdb_relocated::GdbRelocated;
 use journal::Journal;
@@ -73,6 +76,10 @@ pub(crate) struct Fast {
     pub(crate) bare: Option<BareMemory>,
     attended: Option<SharedState>,
     hook: Option<HookMemory>,
+    /// What it has mapped for its children, or its parent for it.
+    pub(crate) child_memory: Option<ChildMemory>,
+    /// Its own part of that, once it is taken.
+    part: Option<ChildPart>,
     /// Signal handlers have run on top of a pad: some stack may return into it.
     interrupted: bool,
     /// The memory was a copy of another process's at its start: this is a child by fork.
@@ -200,9 +207,42 @@ impl Fast {
             areas: areas(&parent.areas),
             springboard_areas: areas(&parent.springboard_areas),
             landings: Rc::clone(&parent.landings),
+            mappings: match may_return {
+                true => SharedMappings::default(),
+                false => parent
+                    .mappings
+                    .of_copy(parent.hook.as_ref().map(HookMemory::place)),
+            },
+            child_memory: parent.child_memory.clone(),
             is_copy: true,
             ..Self::default()
         }
+    }
+
+    /// Forgets the shared memory, and returns where it is in the program, which is to unmap it. The memory of the dynamic linker's hook
+    /// stays as long as its jump does.
+    pub(crate) fn take_mappings(&mut self) -> Vec<Range<u64>> {
+        let hook = self.hook.as_ref().map(HookMemory::place);
+        self.mappings.take_all(hook)
+    }
+
+    /// Its part of the memory that its parent has mapped for its children; `None` where there is none.
+    fn part(&mut self) -> Option<&mut ChildPart> {
+        if self.is_copy && self.part.is_none() {
+            self.part = self.child_memory.as_ref()?.take();
+        }
+        self.part.as_mut()
+    }
+
+    /// The memory for the pads of a child, if its parent has mapped so much for it and it was not taken before.
+    pub(crate) fn take_pads_of_child(&mut self, size: u64) -> Option<SharedMemory> {
+        self.part()?.take_pads(size)
+    }
+
+    /// The memory for the pad at the dynamic linker's hook in a child, if its parent has mapped some for it and it was not taken
+    /// before.
+    pub(crate) fn take_hook_of_child(&mut self) -> Option<SharedMemory> {
+        self.part()?.take_hook()
     }
 
     /// Whether this process was made by fork and has not executed another program.

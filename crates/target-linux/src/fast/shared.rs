@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracewire_model::Address;
 
+use super::child_memory::Taken;
 use crate::ptrace::{PAGE_SIZE, Tid};
 
 /// Memory that the program has mapped too.
@@ -22,7 +23,12 @@ use crate::ptrace::{PAGE_SIZE, Tid};
 #[derive(Clone, Debug)]
 pub struct SharedMemory {
     mapping: Arc<Mapping>,
+    /// Which part of it.
+    start: usize,
+    size: usize,
     address: Address,
+    /// Keeps the part from being another child's.
+    _taken: Option<Arc<Taken>>,
 }
 
 /// A memory file of the program, mapped here.
@@ -31,7 +37,7 @@ pub(crate) struct Mapping {
     start: NonNull<u8>,
     size: usize,
     /// Kept so that the file has an owner as long as we use it.
-    _file: File,
+    file: File,
 }
 
 // SAFETY: the mapping is plain memory that belongs to no thread.
@@ -62,11 +68,7 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self {
-            start,
-            size,
-            _file: file,
-        })
+        Ok(Self { start, size, file })
     }
 }
 
@@ -81,21 +83,50 @@ impl SharedMemory {
     /// Wraps memory that the program has at this address.
     pub(crate) fn new(mapping: Mapping, address: Address) -> Self {
         Self {
+            start: 0,
+            size: mapping.size,
             mapping: Arc::new(mapping),
             address,
+            _taken: None,
+        }
+    }
+
+    /// A part of it, whole pages, that a child has taken.
+    pub(super) fn part(&self, range: Range<u64>, taken: Arc<Taken>) -> Self {
+        debug_assert!(range.end <= self.size as u64);
+        Self {
+            mapping: Arc::clone(&self.mapping),
+            start: self.start + range.start as usize,
+            size: (range.end - range.start) as usize,
+            address: Address(self.address.0 + range.start),
+            _taken: Some(taken),
+        }
+    }
+
+    /// Makes whole pages zeros, and frees them.
+    pub(super) fn clear(&self, range: Range<u64>) -> io::Result<()> {
+        debug_assert!(range.end <= self.size as u64);
+        let start = (self.start as u64 + range.start) as libc::off_t;
+        let length = (range.end - range.start) as libc::off_t;
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: the descriptor is open; the numbers are plain. Pointers into the mapping stay valid, to other bytes.
+        match unsafe { libc::fallocate(self.mapping.file.as_raw_fd(), mode, start, length) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 
     /// The start of our mapping. The program changes the memory at any time: use atomics and volatile accesses only.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
-        self.mapping.start
+        // SAFETY: the part is in the mapping.
+        unsafe { self.mapping.start.add(self.start) }
     }
 
     /// Its size, in bytes.
     #[must_use]
-    pub fn size(&self) -> usize {
-        self.mapping.size
+    pub const fn size(&self) -> usize {
+        self.size
     }
 
     /// Where it starts in the program's memory.

@@ -69,7 +69,11 @@ impl Fast {
             threads: BTreeMap::new(),
             sole: None,
             // At the end, where a later tracer looks for it; the memory may be larger than the layout.
-            journal: Journal::create(&memory, memory.size() as u64 - journal::SIZE),
+            journal: Journal::create(
+                &memory,
+                memory.size() as u64 - journal::SIZE,
+                threads.process(),
+            ),
             call_rings: None,
             _ownership: ownership,
         });
@@ -224,12 +228,12 @@ impl HookMemory {
     pub(super) const OWNER: u64 = 64;
 
     /// Begins a journal in memory for the hook at this address, and marks the tracer as alive.
-    pub(super) fn create(hook: u64, memory: &SharedMemory) -> std::io::Result<Self> {
+    pub(super) fn create(hook: u64, memory: &SharedMemory, process: Tid) -> std::io::Result<Self> {
         Ok(Self {
             hook,
             place: (memory.address().0, memory.size() as u64),
             _ownership: memory.own(Self::OWNER as usize)?,
-            journal: Journal::create(memory, PAGE_SIZE),
+            journal: Journal::create(memory, PAGE_SIZE, process),
         })
     }
 
