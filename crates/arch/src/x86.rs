@@ -59,13 +59,13 @@ impl X86Registers {
     /// The target description for a 64-bit program.
     #[must_use]
     pub fn target_xml_64(self) -> String {
-        self.target_xml(Width::Bits64)
+        self.target_xml(Width::Bits64).to_owned()
     }
 
     /// The target description for a 32-bit program.
     #[must_use]
     pub fn target_xml_32(self) -> String {
-        self.target_xml(Width::Bits32)
+        self.target_xml(Width::Bits32).to_owned()
     }
 
     /// The layout for a 64-bit program.
@@ -140,12 +140,14 @@ impl X86Registers {
             .get_or_init(|| feature::layout(width.architecture(), &self.features(width)))
     }
 
-    fn target_xml(self, width: Width) -> String {
-        feature::target_xml(
-            width.architecture(),
-            Some("GNU/Linux"),
-            &self.features(width),
-        )
+    fn target_xml(self, width: Width) -> &'static str {
+        /// Each is made once: each description of a trace file has one.
+        static TEXTS: [[OnceLock<String>; 2]; X86Registers::ALL.len()] =
+            [const { [const { OnceLock::new() }; 2] }; X86Registers::ALL.len()];
+        TEXTS[self as usize][width as usize].get_or_init(|| {
+            let features = self.features(width);
+            feature::target_xml(width.architecture(), Some("GNU/Linux"), &features)
+        })
     }
 }
 

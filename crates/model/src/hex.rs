@@ -1,6 +1,6 @@
 //! Hexadecimal digits: numbers, and bytes as pairs of digits.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 const fn digit_values() -> [u8; 256] {
     let mut values = [0xff; 256];
@@ -128,10 +128,11 @@ pub struct Hex<'a>(pub &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| {
-            let [high, low] = PAIRS[usize::from(*byte)].map(char::from);
-            f.write_char(high)?;
-            f.write_char(low)
+        let mut digits = [0; 64];
+        self.0.chunks(digits.len() / 2).try_for_each(|bytes| {
+            write_pairs(bytes, &mut digits);
+            let digits = std::str::from_utf8(&digits[..bytes.len() * 2]);
+            f.write_str(digits.map_err(|_| fmt::Error)?)
         })
     }
 }

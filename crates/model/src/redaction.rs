@@ -87,7 +87,7 @@ impl Redactions {
     /// # Errors
     /// When it is empty, too long or one too many.
     pub fn add(&mut self, pattern: &str) -> Result<(), RedactionError> {
-        let is_good = !normal(pattern).is_empty()
+        let is_good = pattern.chars().any(|c| counts(&c))
             && pattern.len() <= LONGEST_PATTERN
             && !pattern.contains(char::is_control);
         if !is_good {
@@ -104,9 +104,10 @@ impl Redactions {
 
     /// Adds the patterns of others.
     pub fn extend(&mut self, others: &Self) {
-        for pattern in others.patterns() {
-            // The patterns of the other set are valid; only the limit can refuse one.
-            let _ = self.add(pattern);
+        for pattern in &others.patterns {
+            if self.patterns.len() < MOST_PATTERNS && !self.patterns.contains(pattern) {
+                self.patterns.push(pattern.clone());
+            }
         }
     }
 
@@ -201,9 +202,17 @@ impl fmt::Display for Redactions {
     }
 }
 
+/// Whether a character counts in a name.
+const fn counts(character: &char) -> bool {
+    *character != '_' && *character != '-'
+}
+
 /// A name without what does not count in it.
 fn normal(name: &str) -> String {
-    let counts = |c: &char| *c != '_' && *c != '-';
+    if name.is_ascii() {
+        let counted = name.bytes().map(char::from).filter(counts);
+        return counted.map(|c| c.to_ascii_lowercase()).collect();
+    }
     name.chars()
         .filter(counts)
         .flat_map(char::to_lowercase)

@@ -303,17 +303,7 @@ impl Description {
     /// When something cannot be said in a line of [`MAX_LINE`] bytes, naming it.
     pub fn build(parts: &DescriptionParts) -> Result<Self, LineError> {
         let mut text = Vec::new();
-        let mut put = |line: String, what: &dyn Fn() -> String| {
-            if line.len() > MAX_LINE {
-                return Err(LineError {
-                    what: what(),
-                    length: line.len(),
-                });
-            }
-            text.extend_from_slice(line.as_bytes());
-            text.push(b'\n');
-            Ok(())
-        };
+        let mut put = |line: String, what: &dyn Fn() -> String| put_line(&mut text, line, what);
         put(format!("R {:x}", parts.register_block_size), &|| {
             "the register block size".to_owned()
         })?;
@@ -382,6 +372,8 @@ impl Description {
                 put(line, &|| "the keys of an aggregate".to_owned())?;
             }
         }
+        let mut description = Self::parse(text.clone());
+        let mut put = |line: String, what: &dyn Fn() -> String| put_line(&mut text, line, what);
         for line in parts.redactions.lines(MAX_LINE) {
             put(line, &|| "a pattern of names".to_owned())?;
         }
@@ -390,7 +382,16 @@ impl Description {
                 put(line, &|| "a build id".to_owned())?;
             }
         }
-        Ok(Self::parse(text))
+        // These are many lines, and say nothing else than the parts.
+        description.redactions.clone_from(&parts.redactions);
+        description.modules.clone_from(&parts.modules);
+        debug_assert_eq!(
+            description.parts(),
+            Self::parse(text.clone()).parts(),
+            "the description is what is read of it"
+        );
+        description.text = text;
+        Ok(description)
     }
 
     /// What the description says, to be changed and built again. Unknown lines are not among it, nor that there is a
@@ -443,6 +444,19 @@ pub struct LineError {
     pub what: String,
     /// How long its line would be, in bytes.
     pub length: usize,
+}
+
+/// Adds a line, if GDB can read it.
+fn put_line(text: &mut Vec<u8>, line: String, what: &dyn Fn() -> String) -> Result<(), LineError> {
+    if line.len() > MAX_LINE {
+        return Err(LineError {
+            what: what(),
+            length: line.len(),
+        });
+    }
+    text.extend_from_slice(line.as_bytes());
+    text.push(b'\n');
+    Ok(())
 }
 
 /// The first bytes of every trace file.

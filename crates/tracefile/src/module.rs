@@ -90,11 +90,7 @@ impl Module {
 
     /// The lines that tell this module, each at most `limit` bytes (but never less than one byte of path).
     pub(crate) fn lines(&self, limit: usize) -> Vec<String> {
-        let head = Self {
-            path: Vec::new(),
-            ..self.clone()
-        }
-        .to_string();
+        let head = Head(self).to_string();
         let room = |used: usize| (limit.saturating_sub(used) / 2).max(1);
         let first = room("module ".len() + head.len()).min(self.path.len());
         let (start, rest) = self.path.split_at(first);
@@ -110,16 +106,28 @@ impl Module {
 /// What follows `module `, however long.
 impl fmt::Display for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", Head(self), Hex(&self.path))
+    }
+}
+
+/// What comes before the path.
+struct Head<'m>(&'m Module);
+
+impl fmt::Display for Head<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Module {
+            bias,
+            start,
+            end,
+            loaded,
+            unloaded,
+            build_id,
+            path: _,
+        } = self.0;
+        let (start, end, build_id) = (start.0, end.0, Hex(build_id));
         write!(
             f,
-            "{:x}:{:x}:{:x}:{:x}:{:x}:{}:{}",
-            self.bias,
-            self.start.0,
-            self.end.0,
-            self.loaded,
-            self.unloaded,
-            Hex(&self.build_id),
-            Hex(&self.path)
+            "{bias:x}:{start:x}:{end:x}:{loaded:x}:{unloaded:x}:{build_id}:"
         )
     }
 }
