@@ -45,11 +45,17 @@ const WINDOW: u64 = 4 << 20;
 /// How much room the description has to grow.
 const ROOM: u64 = 32 << 10;
 
+/// How much there is in a small file ([`Spool::create_small`]): twenty libraries may be loaded meanwhile.
+const SMALL_ROOM: u64 = 4 << 10;
+
 /// How much more for each tracepoint: the line with its hits is added at the end of the run.
 const USAGE: u64 = 64;
 
 /// Up to how many bytes of frames a finished file is copied, without the room, instead of left in place.
 const COPIED: u64 = 8 << 20;
+
+/// So many bytes of room are left in a finished file. To copy it costs more.
+const LEFT: u64 = SMALL_ROOM + PAGE;
 
 /// So many bytes of frames at once are written and not put into the mapping, which costs a page fault for each page.
 const LARGE: usize = 32 << 10;
@@ -152,10 +158,19 @@ impl Spool {
     /// # Errors
     /// When no file can be made in the folder, or the disk is full.
     pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
-        Self::begin_beside(path.as_ref(), description, |file| {
-            // Where a file system has no locks, the recording is a good one, and only those who follow it cannot.
-            let _ = file.try_lock();
-        })
+        Self::begin_beside(path.as_ref(), description, ROOM, lock)
+    }
+
+    /// As [`Self::create`], of a file that is to be small. There is little room for the description to grow, and what it does not need
+    /// stays in the finished file: nothing is copied, and no file is removed. ext4 takes long to make files where many were removed.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_small(
+        path: impl AsRef<Path>,
+        description: &Description,
+    ) -> Result<Self, WriteError> {
+        Self::begin_beside(path.as_ref(), description, SMALL_ROOM, lock)
     }
 
     /// As [`Self::create`], of a file whose place another one will take. It cannot be followed.
@@ -163,7 +178,7 @@ impl Spool {
         path: &Path,
         description: &Description,
     ) -> Result<Self, WriteError> {
-        let mut spool = Self::begin_beside(path, description, |_| {})?;
+        let mut spool = Self::begin_beside(path, description, ROOM, |_| {})?;
         spool.sum = None;
         Ok(spool)
     }
@@ -172,11 +187,12 @@ impl Spool {
     fn begin_beside(
         path: &Path,
         description: &Description,
+        room: u64,
         lock: impl FnOnce(&File),
     ) -> Result<Self, WriteError> {
         let begin = |file| {
             lock(&file);
-            Self::begin(file, path.to_owned(), path.to_owned(), description)
+            Self::begin(file, path.to_owned(), path.to_owned(), description, room)
         };
         let (name, mut spool) = begin_beside(path, GROWING, begin, |spool| &spool.file)?;
         spool.temporary = name;
@@ -195,7 +211,8 @@ impl Spool {
     ) -> Result<Self, WriteError> {
         let folder = folder.as_ref();
         let file = unnamed(folder).map_err(WriteError::system("create a file in", folder))?;
-        Self::begin(file, folder.to_owned(), folder.to_owned(), description)
+        let (temporary, path) = (folder.to_owned(), folder.to_owned());
+        Self::begin(file, temporary, path, description, ROOM)
     }
 
     /// Begins the file that is to take the place of this one. Until then it has no name and goes with the process, where the
@@ -205,7 +222,8 @@ impl Spool {
     /// As [`Self::create`].
     pub(crate) fn successor(&self, description: &Description) -> Result<Successor, WriteError> {
         let (file, name) = unnamed_beside(&self.path, NEXT)?;
-        let spool = Self::begin(file, self.temporary.clone(), self.path.clone(), description);
+        let (temporary, path) = (self.temporary.clone(), self.path.clone());
+        let spool = Self::begin(file, temporary, path, description, ROOM);
         if let (Err(_), Some(name)) = (&spool, &name) {
             let _ = fs::remove_file(name);
         }
@@ -219,11 +237,12 @@ impl Spool {
         temporary: PathBuf,
         path: PathBuf,
         description: &Description,
+        room: u64,
     ) -> Result<Self, WriteError> {
         let front = match lay_out(description, u64::MAX) {
             // Without a target description there is nothing to hide the room in.
             Some(front) if description.target_xml().is_some() => {
-                let room = ROOM + USAGE * description.tracepoints().len() as u64;
+                let room = room + USAGE * description.tracepoints().len() as u64;
                 let size = (front.len() as u64 + room).next_multiple_of(PAGE);
                 lay_out(description, size)
             }
@@ -435,7 +454,10 @@ impl Spool {
     /// When it cannot be written or renamed. The frames are then still in [`Self::temporary_path`].
     pub fn finish(mut self, description: &Description) -> Result<(), WriteError> {
         self.window = None;
-        let small = self.frame_bytes() <= COPIED;
+        let room = self
+            .frames_start
+            .saturating_sub(description.as_bytes().len() as u64);
+        let small = self.frame_bytes() <= COPIED && room > LEFT;
         fail_point!("spool/finish");
         let copied = if small {
             self.copy(description)
@@ -551,6 +573,12 @@ impl Spool {
         self.file
             .write_all_at(line.as_bytes(), self.end + END_MARKER.len() as u64)
     }
+}
+
+/// Shows those who follow a file that it grows.
+fn lock(file: &File) {
+    // Where a file system has no locks, the recording is a good one, and only those who follow it cannot.
+    let _ = file.try_lock();
 }
 
 /// A spool that is not finished stays where it is, as a good file.
