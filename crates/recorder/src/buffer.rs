@@ -151,6 +151,21 @@ impl Buffer {
         Ok(Self::new(store, path, order))
     }
 
+    /// As [`create`](Self::create), for one of many files, most of which are small.
+    pub fn create_small(
+        path: &Path,
+        size: BufferSize,
+        description: &Description,
+        order: ByteOrder,
+    ) -> Result<Self, RecordError> {
+        if size.circular {
+            return Self::create(path, size, description, order);
+        }
+        let spool = Spool::create_small(path, description)?;
+        let store = Store::All(SpoolStore::new(spool, Some(size.size)));
+        Ok(Self::new(store, path, order))
+    }
+
     /// Makes the buffer for a lean recording at `path`.
     pub fn create_lean(
         path: &Path,

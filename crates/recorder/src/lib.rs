@@ -21,6 +21,7 @@ mod handler;
 mod indirect;
 mod leave;
 mod limits;
+mod lookup;
 mod meanwhile;
 mod modules;
 mod observer;

@@ -15,6 +15,7 @@ use tracewire_target_linux::Process;
 
 use crate::buffer::BufferSize;
 use crate::limits::{FrameLimit, SharedBudget};
+use crate::lookup::KeptLookups;
 use crate::oversight::Oversight;
 use crate::selection::ProcessSelection;
 use crate::start::KeepGoing;
@@ -58,6 +59,8 @@ pub(crate) struct RecordOptions {
     pub later: Option<ProcessSelection>,
     /// What was read of files, for all processes of a run.
     pub read_files: ReadFiles,
+    /// What was looked up for other children of the same process.
+    pub lookups: KeptLookups,
     /// Where the process waits for the others of its run.
     pub place: Option<Arc<Place>>,
 }

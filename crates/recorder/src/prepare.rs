@@ -13,6 +13,7 @@ use tracewire_tracefile::FrameFormat;
 
 use crate::buffer::Buffer;
 use crate::error::RecordError;
+use crate::lookup::{Lookup, LookupKey};
 use crate::meanwhile::run_meanwhile;
 use crate::modules::Modules;
 use crate::observer::{Observer, RecordEvent, Warning};
@@ -24,14 +25,13 @@ use crate::stop::StopHandle;
 use crate::together::{Gate, Work};
 use crate::{describe, indirect, registers};
 
-/// The modules that are there, what of them cannot be read, and where the tracepoints are in them.
-type Looked = (Modules, Vec<Warning>, Resolver, Resolution);
-
 /// What is known before the file is made.
 pub struct Prepared {
     pub modules: Modules,
     pub resolver: Resolver,
     pub resolution: Resolution,
+    /// What another child can have of it.
+    pub key: Option<LookupKey>,
 }
 
 impl Prepared {
@@ -82,10 +82,17 @@ impl Prepared {
         // A program that was started has run nothing yet, nor has one that has become another one meanwhile.
         let is_new = !has_run && origin != Origin::Forked;
         let keeps_going = request.keep_going || origin.is_followed();
-        let (mut modules, mut warnings, mut resolver, mut resolution) = match meanwhile {
-            Some(looked) => looked,
-            None => Expendable::wait(look(process, request)?)?,
+        let (lookup, key) = match meanwhile {
+            Some(lookup) => (lookup, None),
+            None if origin == Origin::Forked => look_as_before(process, request)?,
+            None => (Expendable::wait(look(process, request)?)?, None),
         };
+        let Lookup {
+            mut modules,
+            mut warnings,
+            mut resolver,
+            mut resolution,
+        } = lookup;
         // One that was attached to may have given them up.
         if matches!(origin, Origin::Started | Origin::Executed)
             && let Some(user) = process.refused_user()
@@ -170,6 +177,7 @@ impl Prepared {
             modules,
             resolver,
             resolution,
+            key,
         })
     }
 
@@ -177,6 +185,7 @@ impl Prepared {
     pub fn experiment(
         &self,
         process: &mut Process,
+        origin: Origin,
         request: &RecordOptions,
         observer: &mut dyn Observer,
     ) -> Result<Made, RecordError> {
@@ -209,6 +218,8 @@ impl Prepared {
         let size = request.buffer_size();
         let create = match request.lean {
             true => Buffer::create_lean,
+            // A server may make a child for each request, which has its libraries.
+            false if origin == Origin::Forked => Buffer::create_small,
             false => Buffer::create,
         };
         let mut buffer = create(&request.output, size, &description, ByteOrder::Little)?;
@@ -264,7 +275,7 @@ pub struct Made {
 fn look(
     process: &Process,
     request: &RecordOptions,
-) -> Result<impl FnOnce() -> Looked + Send + use<>, RecordError> {
+) -> Result<impl FnOnce() -> Lookup + Send + use<>, RecordError> {
     let loaded = process.modules()?;
     let script = request.script.clone();
     let stack_top = process.stack_top();
@@ -293,8 +304,27 @@ fn look(
             .with_stack_end(StackEnd::Program(stack_top))
             .with_collect_limits(limits);
         let resolution = resolve(&mut resolver, modules.symbols(), &confirm);
-        (modules, warnings, resolver, resolution)
+        Lookup {
+            modules,
+            warnings,
+            resolver,
+            resolution,
+        }
     })
+}
+
+/// Looks the tracepoints of a child by fork up, or knows from another one where they are.
+fn look_as_before(
+    process: &Process,
+    request: &RecordOptions,
+) -> Result<(Lookup, Option<LookupKey>), RecordError> {
+    let objects = process.known_objects();
+    if let Some((lookup, key)) = request.lookups.take(objects) {
+        return Ok((lookup, Some(key)));
+    }
+    let lookup = Expendable::wait(look(process, request)?)?;
+    let key = request.lookups.key(&lookup, objects);
+    Ok((lookup, key))
 }
 
 /// Lets a program run, without tracepoints, to where the dynamic linker has loaded its libraries.

@@ -18,6 +18,7 @@ use tracewire_tracefile::RunWriter;
 use crate::canary::{self, CanaryEvent, CanaryFailure};
 use crate::error::RecordError;
 use crate::leave::leave_together;
+use crate::lookup::KeptLookups;
 use crate::observer::Observer;
 use crate::options::RecordOptions;
 use crate::origin::{Origin, ProcessStart, leave};
@@ -181,6 +182,8 @@ pub(crate) struct Member<'r> {
     parent: Option<ThreadId>,
     path: PathBuf,
     pub(crate) recording: Recording<'r>,
+    /// What was looked up for children that it has made by fork.
+    lookups: KeptLookups,
 }
 
 impl<'r> Shared<'r> {
@@ -322,7 +325,8 @@ impl<'r> Shared<'r> {
             self.options.prepare_pads(&mut process);
             place.end(&mut process);
         }
-        let mut begun = self.begin(process, origin, None, Some(place));
+        let lookups = KeptLookups::default();
+        let mut begun = self.begin(process, origin, None, lookups, Some(place));
         if let Some(first) = &mut begun {
             let process = first.recording.parts().0;
             place.end(process);
@@ -343,10 +347,11 @@ impl<'r> Shared<'r> {
         process: Process,
         origin: Origin,
         parent: Option<ThreadId>,
+        lookups: KeptLookups,
         place: Option<&Arc<Place>>,
     ) -> Option<Member<'r>> {
         let id = process.id();
-        let begun = self.recording(process, origin, parent, place);
+        let begun = self.recording(process, origin, parent, lookups, place);
         let begun = begun.and_then(|mut member| match member.recording.begun() {
             Ok(()) => Ok(member),
             Err(error) => member
@@ -372,6 +377,7 @@ impl<'r> Shared<'r> {
         process: Process,
         origin: Origin,
         parent: Option<ThreadId>,
+        lookups: KeptLookups,
         place: Option<&Arc<Place>>,
     ) -> Result<Member<'r>, RecordError> {
         let id = process.id();
@@ -388,6 +394,7 @@ impl<'r> Shared<'r> {
         let options = RecordOptions {
             output: path.clone(),
             place: place.cloned(),
+            lookups,
             ..self.options.clone()
         };
         let observer = self.observers.of(id, parent);
@@ -400,6 +407,7 @@ impl<'r> Shared<'r> {
             parent,
             path,
             recording,
+            lookups: KeptLookups::default(),
         })
     }
 
@@ -481,6 +489,7 @@ impl<'r> Shared<'r> {
 
     /// Begins to record what a process has made. Its children are stopped meanwhile.
     fn adopt(&'r self, member: &mut Member<'r>) -> Vec<Member<'r>> {
+        let lookups = &member.lookups;
         let (process, _) = member.recording.parts();
         let parent = process.id();
         let children = process.take_children();
@@ -489,7 +498,7 @@ impl<'r> Shared<'r> {
                 target::Birth::Forked => Origin::Forked,
                 target::Birth::Executed => Origin::Executed,
             };
-            self.begin(child, origin, Some(parent), None)
+            self.begin(child, origin, Some(parent), lookups.clone(), None)
         });
         begun.collect()
     }
@@ -500,6 +509,7 @@ impl<'r> Shared<'r> {
             parent,
             path,
             recording,
+            lookups: _,
         } = member;
         let (process, result) = recording.end_image();
         let process = process?;
@@ -507,7 +517,13 @@ impl<'r> Shared<'r> {
             lock(&self.folder).withdraw(process.id());
         }
         self.recorded(process.id(), parent, path, result);
-        self.begin(process, Origin::Executed, parent, None)
+        self.begin(
+            process,
+            Origin::Executed,
+            parent,
+            KeptLookups::default(),
+            None,
+        )
     }
 
     fn end(&self, mut member: Member<'_>, ending: Result<Ending, RecordError>) {

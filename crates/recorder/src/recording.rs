@@ -22,6 +22,7 @@ use crate::error::RecordError;
 use crate::handler::RecordingHandler;
 use crate::indirect;
 use crate::limits::BudgetPart;
+use crate::lookup::LookupKey;
 use crate::modules::Modules;
 use crate::observer::{Installed, Observer, RecordEvent, Warning};
 use crate::options::RecordOptions;
@@ -71,6 +72,8 @@ pub struct Recording<'o> {
     oversight: Oversight,
     /// The file of the program.
     program: PathBuf,
+    /// What another child can have of the modules and the places in them, as long as they are those of the beginning.
+    lookup: Option<LookupKey>,
     /// How the run has ended, if that is before its [`end`](Self::end).
     ended: Option<Ended>,
 }
@@ -109,7 +112,7 @@ impl<'o> Recording<'o> {
             .and_then(|prepared| {
                 oversight.check_places(id, &prepared.resolution.placed)?;
                 let program = oversight.begin(id, &options.script)?;
-                let made = prepared.experiment(&mut process, &options, &mut *observer)?;
+                let made = prepared.experiment(&mut process, origin, &options, &mut *observer)?;
                 fail_point!("record/prepared");
                 Ok((prepared, made, program))
             });
@@ -138,6 +141,7 @@ impl<'o> Recording<'o> {
             keep_going: options.keep_going(),
             oversight,
             program,
+            lookup: prepared.key,
             ended: None,
             rates: options.rates,
             part: options.budget.join(),
@@ -266,6 +270,7 @@ impl<'o> Recording<'o> {
     /// Writes the file of a program that has become another one, and gives the process.
     pub fn end_image(mut self) -> (Option<Process>, Result<Report, RecordError>) {
         let now = now();
+        self.lookup = None;
         self.forget(Address(0), Address(u64::MAX));
         self.experiment.forget_installed(|_| true);
         let (ending, failure) = self.stop_run(Ok(Ending::Executed), now);
@@ -482,6 +487,7 @@ impl<'o> Recording<'o> {
 
     /// Looks at the modules again: what is gone is taken out, what has come is searched for tracepoints.
     fn modules_changed(&mut self, exec: bool) -> Result<(), RecordError> {
+        self.lookup = None;
         let now = now();
         let loaded = self.process.modules()?;
         let change = self.read_symbols(move |modules, _| modules.update(&loaded, now))?;
@@ -572,6 +578,7 @@ impl<'o> Recording<'o> {
         if !self.modules.symbols_mut().select(resolver, selected) {
             return Ok(());
         }
+        self.lookup = None;
         self.process.leave_resolver(resolver);
         self.look_up()
     }
@@ -868,6 +875,9 @@ impl<'o> Recording<'o> {
             Some(rotation) if !is_first => rotation.has_counted(&self.experiment),
             _ => aggregates.iter().any(|(_, _, table)| !table.is_empty()),
         };
+        if let Some(lookup) = self.lookup {
+            lookup.keep(self.modules, self.resolver);
+        }
         let store = self.experiment.into_store();
         store.counters().set_aggregates(aggregates.clone());
         let keeps_empty_file = self.origin.keeps_empty_file() && is_first;

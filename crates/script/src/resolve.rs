@@ -53,7 +53,7 @@ pub struct Resolver {
 pub const MOST_PLACES: usize = 1000;
 
 /// The result of one resolution.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Resolution {
     /// Locations that were not given before, by tracepoint and address.
     pub placed: Vec<Placed>,

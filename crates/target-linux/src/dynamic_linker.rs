@@ -102,6 +102,11 @@ impl DynamicLinker {
         self.abi
     }
 
+    /// The objects that were read last, each by its bias and its dynamic section.
+    pub(crate) fn known(&self) -> &[(u64, u64)] {
+        &self.known
+    }
+
     /// The address of the hook for changes.
     pub(crate) fn hook(&self) -> Option<u64> {
         self.hook

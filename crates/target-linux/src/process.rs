@@ -312,6 +312,14 @@ impl Process {
         .map_err(|(file, error)| Error::proc(file, self.tracee.threads.process(), error))
     }
 
+    /// The objects that the dynamic linker had loaded when it was looked at last, each by its load bias and the address of its dynamic
+    /// section. That is when a program is attached to, when a child is created by fork, and at
+    /// [`Event::LibrariesChanged`](crate::Event::LibrariesChanged). Two children of a process with the same objects have the same modules.
+    #[must_use]
+    pub fn known_objects(&self) -> &[(u64, u64)] {
+        self.tracee.program.dynamic_linker.known()
+    }
+
     /// The objects that the dynamic linker has loaded. The list is empty before the dynamic linker has filled it in.
     /// `None` for a program without a dynamic linker.
     #[must_use]
