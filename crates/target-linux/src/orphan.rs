@@ -269,7 +269,7 @@ fn journals(memory: &Memory, thread: Tid) -> io::Result<Vec<Journal>> {
     });
     let read = ranges.filter_map(|(range, is_of_child)| {
         let start = range.end.checked_sub(JOURNAL_SIZE)?.max(range.start);
-        if !memory.read_array(start).is_some_and(Reading::is_begun) {
+        if is_of_child && !memory.read_array(start).is_some_and(Reading::is_begun) {
             return None;
         }
         let mut bytes = vec![0; JOURNAL_SIZE as usize];
@@ -296,15 +296,12 @@ fn shared_mappings(thread: Tid) -> io::Result<Vec<Range<u64>>> {
 /// The memory of killed tracers that a process does not use: for pads that were not set up, or for those of its children.
 pub(crate) fn unused(memory: &Memory, thread: Tid, process: Tid) -> Vec<Range<u64>> {
     let mut mappings = shared_mappings(thread).unwrap_or_default();
-    let begun = journals(memory, thread).unwrap_or_default();
-    let mut own = begun
-        .iter()
-        .filter(|journal| journal.is_of_child && journal.reading.is_of(process));
-    let has_part = own.next().is_some();
-    mappings.retain(|mapping| {
-        let journal = mapping.end.checked_sub(JOURNAL_SIZE);
-        let word = journal.and_then(|journal| memory.read_array(journal));
-        word.is_some_and(Reading::is_of_unused) || !has_part && parts_of(memory, mapping).is_some()
+    let head = |range: &Range<u64>| memory.read_array(range.end.checked_sub(JOURNAL_SIZE)?);
+    let is_own =
+        |part: &Range<u64>| head(part).is_some_and(|head| Reading::is_begun_by(head, process));
+    mappings.retain(|mapping| match parts_of(memory, mapping) {
+        Some(parts) => !parts.iter().any(is_own),
+        None => head(mapping).is_some_and(Reading::is_of_unused),
     });
     mappings
 }

@@ -396,6 +396,15 @@ impl FramesFile {
     }
 }
 
+/// The first words of a journal.
+pub(crate) type JournalHead = [u8; header::PROCESS as usize + 8];
+
+fn word_of(head: JournalHead, at: u64) -> u64 {
+    let bytes = head.get(at as usize..).and_then(<[u8]>::first_chunk);
+    debug_assert!(bytes.is_some(), "the head has the word");
+    u64::from_le_bytes(bytes.copied().unwrap_or_default())
+}
+
 /// What a journal says, read by another tracer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reading {
@@ -461,14 +470,19 @@ impl Reading {
         self.process == own_number(process)
     }
 
-    /// Whether this is the first word of a journal.
-    pub(crate) fn is_begun(word: [u8; 8]) -> bool {
-        u64::from_le_bytes(word) == MAGIC
+    /// Whether these are the first words of a journal.
+    pub(crate) fn is_begun(head: JournalHead) -> bool {
+        word_of(head, header::MAGIC) == MAGIC
     }
 
-    /// Whether this is the first word of a journal of memory that no pad uses.
-    pub(crate) fn is_of_unused(word: [u8; 8]) -> bool {
-        u64::from_le_bytes(word) == UNUSED
+    /// Whether these are the first words of the journal of a process.
+    pub(crate) fn is_begun_by(head: JournalHead, process: Tid) -> bool {
+        Self::is_begun(head) && word_of(head, header::PROCESS) == own_number(process)
+    }
+
+    /// Whether these are the first words of a journal of memory that no pad uses.
+    pub(crate) fn is_of_unused(head: JournalHead) -> bool {
+        word_of(head, header::MAGIC) == UNUSED
     }
 
     /// What to write over the start of a journal so that nobody reads it again.
