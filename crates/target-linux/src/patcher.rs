@@ -78,13 +78,14 @@ impl Patcher<'_> {
         let Some(pads_size) = fast.memory().map(|memory| memory.size() as u64) else {
             return;
         };
-        if fast.child_memory.is_some() || !has_free_addresses(self.tracee.threads.any()) {
+        if fast.has_child_memory() || !has_free_addresses(self.tracee.threads.any()) {
             return;
         }
         // Where it cannot be had, each child maps its own.
         if let Ok(memory) = self.make_shared(ChildMemory::size(pads_size), &[]) {
             self.keep_from_dumps(&memory);
-            self.tracee.fast.child_memory = Some(ChildMemory::new(memory, pads_size));
+            let memory = ChildMemory::new(memory, pads_size);
+            self.tracee.fast.note_child_memory(memory);
             self.prepare_child_hooks();
             fail_point!("share/children");
         }

@@ -77,7 +77,7 @@ pub(crate) struct Fast {
     attended: Option<SharedState>,
     hook: Option<HookMemory>,
     /// What it has mapped for its children, or its parent for it.
-    pub(crate) child_memory: Option<ChildMemory>,
+    child_memory: Option<ChildMemory>,
     /// Its own part of that, once it is taken.
     part: Option<ChildPart>,
     /// Signal handlers have run on top of a pad: some stack may return into it.
@@ -224,6 +224,17 @@ impl Fast {
     pub(crate) fn take_mappings(&mut self) -> Vec<Range<u64>> {
         let hook = self.hook.as_ref().map(HookMemory::place);
         self.mappings.take_all(hook)
+    }
+
+    /// Whether there is memory for children: its own, or that of its parent, which its children have, too.
+    pub(crate) const fn has_child_memory(&self) -> bool {
+        self.child_memory.is_some()
+    }
+
+    /// Notes what was mapped for children.
+    pub(crate) fn note_child_memory(&mut self, memory: ChildMemory) {
+        debug_assert!(self.child_memory.is_none(), "it is mapped once");
+        self.child_memory = Some(memory);
     }
 
     /// Its part of the memory that its parent has mapped for its children; `None` where there is none.
