@@ -3,6 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
 use crate::support::Built;
 
 /// Builds it, with so many threads, each checking after so many calls of `mix`.
@@ -61,6 +65,15 @@ impl Working {
             }
             std::thread::yield_now();
         }
+    }
+
+    /// Sends it SIGSTOP, and waits until all its threads have stopped.
+    pub fn stop(&self) {
+        let id = Pid::from_raw(self.id().cast_signed());
+        kill(id, Signal::SIGSTOP).expect("it is there");
+        let how = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        let status = waitid(Id::Pid(id), how).expect("a child");
+        assert_eq!(status, WaitStatus::Stopped(id, Signal::SIGSTOP));
     }
 
     /// How it has ended, if it has.
