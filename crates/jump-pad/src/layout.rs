@@ -53,6 +53,8 @@ pub(crate) mod header {
     pub(crate) const BUDGET_FACTOR_BITS: u32 = 8;
     /// How many ticks of pay a cpu may be behind before its hits are skipped.
     pub(crate) const BUDGET_SLACK: u64 = 264;
+    /// Not 0 once a thread is known whose `fs` base does not point to a word with its own address.
+    pub(crate) const FOREIGN_BASES: u64 = 272;
 }
 
 /// Not a place in a file.

@@ -546,6 +546,18 @@ impl Shared {
         );
     }
 
+    /// Has pads read `fs` bases by the instruction for it. From the beginning they take the first word of a thread's memory for its
+    /// base: in the System V ABI it is the address of that memory, and reading it takes a fraction of the time.
+    pub fn note_foreign_base(&self) {
+        self.store(header::FOREIGN_BASES, 1);
+    }
+
+    /// Whether pads read `fs` bases by the instruction for it.
+    #[must_use]
+    pub fn has_foreign_base(&self) -> bool {
+        self.load(header::FOREIGN_BASES) != 0
+    }
+
     /// Forgets a thread that has ended, before another one can have its `fs` base.
     pub fn forget_thread(&self, thread: ThreadId) {
         for slot in 0..threads::SLOTS {

@@ -62,10 +62,13 @@ impl Patcher<'_> {
         };
         let is_large = claim.is_some();
         let registers = self.tracee.collecting.settings().registers;
-        let pads =
-            self.tracee
-                .fast
-                .attend(&self.tracee.threads, memory, claim, layout, registers)?;
+        let Tracee {
+            fast,
+            threads,
+            memory: program,
+            ..
+        } = &mut *self.tracee;
+        let pads = fast.attend(threads, program, memory, claim, layout, registers)?;
         if !is_large && self.tracee.children == Children::Followed {
             self.prepare_children();
         }

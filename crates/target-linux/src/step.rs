@@ -270,7 +270,7 @@ impl Tracee {
             return Ok(());
         }
         self.forget_while_stopped();
-        self.fast.introduce(&self.threads, id);
+        self.fast.introduce(&self.threads, &self.memory, id);
         self.arm(id)
             .map_err(|error| Error::system("ptrace(PTRACE_POKEUSER)", id, error))?;
         let catches_calls = self.catches_calls(id) || self.may_ask_to_be_traced(id);

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Built, ran, tracewire};
+use crate::support::{Built, ran, tracewire, value};
 use tracewire_test_support::{assert_clean_but, is_unreadable};
 
 const KINDS: &str = r#"
@@ -271,4 +271,88 @@ fn a_jump_stops_nothing_and_a_trap_stops_once() {
         (HITS..HITS + HITS / 20).contains(&by_traps),
         "{by_traps} stops by traps"
     );
+}
+
+/// Threads without the C library's memory at their `fs` base, each of which logs its number by the argument. The first argument is
+/// the number of the way: no base, a base in other memory, or also a thread whose memory says that it is that of the first one.
+const FOREIGN_BASES: &str = r#"
+__asm__ (
+  ".globl _start\n_start: xor %ebp, %ebp\n mov 16(%rsp), %rdi\n and $-16, %rsp\n call first\n"
+  "mov %eax, %edi\n mov $231, %eax\n syscall\n"
+  /* clone: flags, stack, -, -, fs base; the new thread calls `other`. */
+  ".globl begin\nbegin: mov %rdx, %r8\n xor %edx, %edx\n xor %r10d, %r10d\n mov $56, %eax\n syscall\n"
+  "test %eax, %eax\n jz 1f\n ret\n1: call other\n mov $60, %eax\n xor %edi, %edi\n syscall");
+long begin (long flags, void *stack, void *base);
+static long call (long number, long a, long b)
+{
+  long result;
+  __asm__ volatile ("syscall" : "=a" (result) : "a" (number), "D" (a), "S" (b) : "rcx", "r11", "memory");
+  return result;
+}
+static long words[8], others[8];
+static volatile int has_ended;
+static char stack[1 << 16] __attribute__ ((aligned (16)));
+__attribute__ ((noinline)) long work (long thread, long count)
+{
+  __asm__ volatile ("nop; nop; nop; nop; nop" : "+r" (thread));
+  return thread + count;
+}
+static long rounds (void)
+{
+  long sum = 0;
+  for (int i = 0; i < 100; i++)
+    sum += work (call (186, 0, 0), i);
+  return sum;
+}
+void other (void)
+{
+  rounds ();
+  has_ended = 1;
+}
+int first (const char *way)
+{
+  rounds ();
+  if (*way < '1')
+    return 0;
+  /* ARCH_SET_FS */
+  call (158, 0x1002, (long) words);
+  words[0] = *way < '2' ? 0 : (long) words;
+  rounds ();
+  if (*way < '2')
+    return 0;
+  others[0] = (long) words;
+  /* VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, SETTLS */
+  begin (0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x80000, stack + sizeof stack - 64, others);
+  rounds ();
+  while (!has_ended)
+    ;
+  return 0;
+}
+"#;
+
+#[test]
+fn threads_have_their_own_numbers_whatever_their_memory_begins_with() {
+    let options = ["-O1", "-static", "-nostdlib", "-fno-stack-protector"];
+    let built = Built::new(FOREIGN_BASES, &options);
+    for (way, hits, threads) in [("0", 100, 1), ("1", 200, 1), ("2", 400, 2)] {
+        for mechanism in ["jump", "trap"] {
+            let output = tracewire()
+                .current_dir(built.folder.path())
+                .args(["record", "-o", "out.tf", "--mechanism", mechanism])
+                .args(["-t", "work : thread, count", "--"])
+                .args([&built.program])
+                .arg(way)
+                .output();
+            ran(output.expect("tracewire runs")).code(0);
+            let frames = built.frames();
+            assert_eq!(frames.len(), hits, "{way}, {mechanism}");
+            let mut all = std::collections::BTreeSet::new();
+            for frame in &frames {
+                let thread = frame["variables"]["trace_thread"].to_string();
+                assert_eq!(value(frame, "thread"), Some(thread.as_str()), "{frame}");
+                all.insert(thread);
+            }
+            assert_eq!(all.len(), threads, "{way}, {mechanism}");
+        }
+    }
 }

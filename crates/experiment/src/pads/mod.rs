@@ -103,6 +103,9 @@ pub struct Fault {
 pub enum FaultKind {
     /// A needed value, or the clock. The pad knows what to do.
     Memory,
+    /// The first word of the thread's memory, at its thread pointer. The pad knows what to do; the tracer is to tell the pads that it
+    /// is not the address of that memory.
+    ThreadPointer,
     /// The program's stack, which is at its end. The hit makes no frame; the tracer is to count it as lost.
     Stack,
 }

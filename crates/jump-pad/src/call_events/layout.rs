@@ -13,6 +13,8 @@ pub(super) mod header {
     pub(in super::super) const STRANGERS: u64 = 0;
     /// The program's address of the ring of its only thread; 0 if it has several.
     pub(in super::super) const SOLE: u64 = 8;
+    /// Not 0 once a thread is known whose `fs` base does not point to a word with its own address.
+    pub(in super::super) const FOREIGN_BASES: u64 = 16;
 }
 
 /// The table from `fs` base to ring.

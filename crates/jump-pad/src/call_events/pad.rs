@@ -44,6 +44,8 @@ impl CallPad {
             mut full,
         ] = std::array::from_fn(|_| asm.create_label());
         let [
+            mut foreign,
+            mut have_base,
             mut has_ring,
             mut stamped,
             mut no_clock,
@@ -59,14 +61,18 @@ impl CallPad {
         asm.lahf()?;
         asm.seto(al)?;
         asm.mov(qword_ptr(rsp + 24), rax)?;
-        // The ring of the thread with this base.
-        asm.rdfsbase(rcx)?;
+        // The ring of the thread with this base, which is the first word of its memory.
+        asm.mov(rax, memory.0)?;
+        asm.cmp(dword_ptr(rax + header::FOREIGN_BASES as i32), 0)?;
+        asm.jne(foreign)?;
+        let based = asm.instructions().len();
+        asm.mov(rcx, qword_ptr(0).fs())?;
+        asm.set_label(&mut have_base)?;
         asm.mov(rdx, threads::FACTOR)?;
         asm.imul_2(rdx, rcx)?;
         asm.shr(rdx, (64 - threads::BITS) as i32)?;
         asm.shl(edx, threads::SLOT.ilog2() as i32)?;
-        asm.mov(rax, memory.0 + threads::START)?;
-        asm.add(rdx, rax)?;
+        asm.lea(rdx, ptr(rdx + rax + threads::START as i32))?;
         asm.cmp(qword_ptr(rdx), rcx)?;
         asm.jne(probe)?;
         asm.set_label(&mut found)?;
@@ -122,6 +128,10 @@ impl CallPad {
         asm.lock().inc(qword_ptr(rdx + header::STRANGERS as i32))?;
         asm.jmp(finish)?;
 
+        asm.set_label(&mut foreign)?;
+        asm.rdfsbase(rcx)?;
+        asm.jmp(have_base)?;
+
         // A program may have forbidden itself the clock.
         asm.set_label(&mut no_clock)?;
         asm.mov(eax, 0)?;
@@ -148,6 +158,7 @@ impl CallPad {
         };
         let faults = vec![
             fault(touched, &no_stack, FaultKind::Stack)?,
+            fault(based, &foreign, FaultKind::ThreadPointer)?,
             fault(timed, &no_clock, FaultKind::Memory)?,
         ];
         let code = assembled.inner.code_buffer;

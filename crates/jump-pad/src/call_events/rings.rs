@@ -175,6 +175,11 @@ impl CallRings {
         }
     }
 
+    /// Has pads read `fs` bases by the instruction for it ([`Shared::note_foreign_base`](crate::Shared::note_foreign_base)).
+    pub fn note_foreign_base(&self) {
+        self.word(header::FOREIGN_BASES).store(1, Ordering::Release);
+    }
+
     /// Sets the program's only thread, if it has no others: a hit without an `fs` base is by that thread.
     pub fn set_sole(&mut self, thread: Option<ThreadId>) {
         if let Some(thread) = thread {

@@ -1,6 +1,7 @@
 //! Which thread it is, without asking the kernel.
 
 use iced_x86::code_asm::*;
+use tracewire_experiment::FaultKind;
 
 use super::code::{Code, Gpr, Made, Mode, SHARED, Slot};
 use crate::layout::{header, threads};
@@ -11,7 +12,8 @@ impl<'o> Code<'o> {
     /// Puts the thread's number into its slot. Changes `rax`, `rcx`, `rdx`, `rsi` and `r11`.
     ///
     /// A thread is identified by its `fs` base, the address of its own memory. The tracer enters the pairs into a table. A thread
-    /// that the tracer has not seen asks the kernel once and enters itself.
+    /// that the tracer has not seen asks the kernel once and enters itself. The base is the first word of that memory, unless the tracer
+    /// knows a thread where it is not.
     pub(super) fn thread(&mut self) -> Made {
         let slot = self.slot(Slot::Thread);
         if self.mode == Mode::Kernel {
@@ -21,7 +23,19 @@ impl<'o> Code<'o> {
         self.uses(&[rax, rcx, rdx, rsi, r11]);
         let (found, known, probe) = (self.label(), self.label(), self.label());
         if self.options.features.fsgsbase {
-            self.asm.rdfsbase(rsi)?;
+            let (foreign, have) = (self.label(), self.label());
+            let is_foreign = dword_ptr(SHARED + header::FOREIGN_BASES);
+            self.asm.cmp(is_foreign, 0)?;
+            self.asm.jne(self.to(foreign))?;
+            self.may_fault_for(foreign, FaultKind::ThreadPointer);
+            self.asm.mov(rsi, qword_ptr(0).fs())?;
+            self.place(have)?;
+            self.later(move |code| {
+                code.place(foreign)?;
+                code.asm.rdfsbase(rsi)?;
+                code.asm.jmp(code.to(have))?;
+                Ok(())
+            });
             self.hash()?;
             self.asm
                 .cmp(qword_ptr(SHARED + rdx + threads::START), rsi)?;

@@ -41,8 +41,10 @@ impl Fast {
             .binary_search_by_key(&offset, |fault| fault.at)
             .ok()?;
         let fault = faults.get(index)?;
-        if fault.kind == FaultKind::Stack {
-            self.count_without_stack();
+        match fault.kind {
+            FaultKind::Stack => self.count_without_stack(),
+            FaultKind::ThreadPointer => self.note_foreign_base(),
+            FaultKind::Memory => {}
         }
         Some(start + u64::from(fault.resume))
     }

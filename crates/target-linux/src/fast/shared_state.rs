@@ -15,6 +15,7 @@ use super::journal::{self, FramesFileNote, Journal};
 use super::{Fast, Ownership, SharedMemory};
 use crate::abi::Abi;
 use crate::maps::AuxiliaryVector;
+use crate::memory::Memory;
 use crate::ptrace::{PAGE_SIZE, Tid};
 use crate::ring_memory::Claim;
 use crate::thread::State;
@@ -36,6 +37,16 @@ pub(crate) struct SharedState {
     _ownership: Ownership,
 }
 
+impl SharedState {
+    /// Has pads read `fs` bases by the instruction for it.
+    fn note_foreign_base(&self) {
+        self.shared.note_foreign_base();
+        if let Some(rings) = &self.call_rings {
+            rings.borrow().note_foreign_base();
+        }
+    }
+}
+
 impl Drop for SharedState {
     fn drop(&mut self) {
         self.news.gone.store(true, Ordering::Release);
@@ -47,6 +58,7 @@ impl Fast {
     pub(crate) fn attend(
         &mut self,
         threads: &Threads,
+        program: &Memory,
         memory: SharedMemory,
         claim: Option<Claim>,
         layout: SharedLayout,
@@ -78,7 +90,7 @@ impl Fast {
             _ownership: ownership,
         });
         for id in threads.all_stopped() {
-            self.introduce(threads, id);
+            self.introduce(threads, program, id);
         }
         Ok(PadMemory {
             shared,
@@ -98,6 +110,9 @@ impl Fast {
         };
         attended.call_rings = Some(Rc::clone(rings));
         let mut rings = rings.borrow_mut();
+        if attended.shared.has_foreign_base() {
+            rings.note_foreign_base();
+        }
         for (base, id) in &attended.threads {
             rings.begin_thread(crate::error::thread_id(*id), *base);
         }
@@ -118,7 +133,7 @@ impl Fast {
     }
 
     /// Enters a stopped thread in the pads' table, if it is not there.
-    pub(crate) fn introduce(&mut self, threads: &Threads, id: Tid) {
+    pub(crate) fn introduce(&mut self, threads: &Threads, program: &Memory, id: Tid) {
         let Some(attended) = &mut self.attended else {
             return;
         };
@@ -154,6 +169,9 @@ impl Fast {
             }
         }
         attended.threads.insert(base, id);
+        if program.read_u64(base) != Some(base) {
+            attended.note_foreign_base();
+        }
         let id = crate::error::thread_id(id);
         attended.shared.set_thread(base, id);
         if let Some(rings) = &attended.call_rings {
@@ -174,6 +192,13 @@ impl Fast {
             {
                 thread.interrupt();
             }
+        }
+    }
+
+    /// Notes that the first word of a thread's memory could not be read in a pad.
+    pub(super) fn note_foreign_base(&self) {
+        if let Some(attended) = &self.attended {
+            attended.note_foreign_base();
         }
     }
 
