@@ -28,6 +28,11 @@ const KEPT: [(AsmRegister64, u8); 3] = [(r8, 0), (r9, 1), (r10, 2)];
 /// The slots of the head and the newest claim while space is made.
 const HEAD: u8 = 3;
 const NEWEST: u8 = 4;
+/// The slots of the second tracepoint whose records are given up together, and of their number.
+const SECOND: u8 = 5;
+const OF_SECOND: u8 = 6;
+/// No tracepoint's block.
+const NO_BLOCK: i32 = -1;
 
 /// How many bytes of a ring are freed at a time, but at most 1/64 of the ring: not every hit has to. The records that are freed were
 /// fetched before.
@@ -312,22 +317,31 @@ impl<'o> Code<'o> {
         AT_ONCE.min(self.layout().sizes.ring_bytes / 64)
     }
 
-    /// Moves the tail, in `r9` and `r8`, over the oldest records that are finished and of one tracepoint, and frees their space;
-    /// or over one that is not finished. The ring's count moves with the tail. If it cannot, it is counted before, so that a hit
-    /// that a signal handler abandons in between is counted at most once.
+    /// Moves the tail, in `r9` and `r8`, over the oldest records that are finished and of one tracepoint or two, as the entries and
+    /// returns of a span are, and frees their space; or over one that is not finished. The ring's count moves with the tail. If it
+    /// cannot, it is counted before, so that a hit that a signal handler abandons in between is counted at most once.
     fn drop_oldest(&mut self, ways: Ways) -> Made {
         let at_once = self.freed_at_once() as i32;
         let dropped = self.layout().dropped(0).unwrap_or_default() as i64;
-        let (walk, walked) = (self.label(), self.label());
+        let (walk, walk_second, passed, walked) =
+            (self.label(), self.label(), self.label(), self.label());
+        let (both, counted) = (self.label(), self.label());
         let (other, known, nothing, step) =
             (self.label(), self.label(), self.label(), self.label());
+        let (second, of_second) = (
+            self.slot(Slot::Scratch(SECOND)),
+            self.slot(Slot::Scratch(OF_SECOND)),
+        );
         let tracepoints = self.layout().sizes.tracepoints as i32;
         self.whole_at(r9)?;
         self.asm.jne(self.to(other))?;
         self.tracepoint_of_record(nothing)?;
         self.asm.xor(r10d, r10d)?;
+        self.asm.mov(second, NO_BLOCK)?;
+        self.asm.mov(of_second, 0)?;
         self.place(walk)?;
         self.end_of_record(r9, walked)?;
+        self.place(passed)?;
         self.asm.mov(r9, rdx)?;
         self.asm.inc(r10)?;
         self.asm.sub(rdx, r8)?;
@@ -336,8 +350,20 @@ impl<'o> Code<'o> {
         self.whole_at(r9)?;
         self.asm.jne(self.to(walked))?;
         let block = dword_ptr(RING + rdi + (ring::DATA + record::TRACEPOINT));
-        self.asm.cmp(block, r11d)?;
+        self.asm.mov(eax, block)?;
+        self.asm.cmp(eax, r11d)?;
         self.asm.je(self.to(walk))?;
+        self.asm.cmp(rax, second)?;
+        self.asm.je(self.to(walk_second))?;
+        self.asm.cmp(second, NO_BLOCK)?;
+        self.asm.jne(self.to(walked))?;
+        self.asm.cmp(eax, tracepoints)?;
+        self.asm.jae(self.to(walked))?;
+        self.asm.mov(second, rax)?;
+        self.place(walk_second)?;
+        self.end_of_record(r9, walked)?;
+        self.asm.inc(of_second)?;
+        self.asm.jmp(self.to(passed))?;
         self.place(walked)?;
         self.asm.test(r10, r10)?;
         self.asm.je(self.to(nothing))?;
@@ -347,12 +373,24 @@ impl<'o> Code<'o> {
         self.asm.lea(rcx, rdx + r10)?;
         self.asm.lock().cmpxchg16b(xmmword_ptr(RING + ring::TAIL))?;
         self.asm.jne(self.to(ways.next))?;
+        self.asm.mov(rcx, of_second)?;
+        self.asm.test(rcx, rcx)?;
+        self.asm.jne(self.to(both))?;
+        self.place(counted)?;
         self.asm
             .lock()
             .add(qword_ptr(RING + r11 * 8 + dropped), r10)?;
         self.asm.mov(rax, r8)?;
         self.asm.lock().cmpxchg(qword_ptr(RING + ring::FREE), r9)?;
         self.asm.jmp(self.to(ways.next))?;
+
+        self.place(both)?;
+        self.asm.sub(r10, rcx)?;
+        self.asm.mov(rax, second)?;
+        self.asm
+            .lock()
+            .add(qword_ptr(RING + rax * 8 + dropped), rcx)?;
+        self.asm.jmp(self.to(counted))?;
 
         self.place(other)?;
         self.begun_at(r9)?;
