@@ -1,6 +1,6 @@
 /* What `cargo xtask bench hit` traces: one function called again and again, by one thread or several, and how long a call
-   took, `hit CALLS 1 CALLERS` in a thread with so many callers.  `hit floor` tells what no tracer can do without: the copy of
-   a frame of the same size, and its time.  */
+   took, `hit CALLS 1 CALLERS` in a thread with so many callers.  `hit floor BYTES` tells what no tracer can do without: the
+   copy of a frame of so many bytes, and its time.  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +61,16 @@ run_deep (void *callers)
 }
 
 static double
-memory_copied (void)
+memory_copied (long size)
 {
   static char from[400], to[1 << 20];
+  /* As records are, behind a header and at words.  */
+  long stride = (size + 32 + 7) & ~7L;
   double start = now ();
   for (long i = 0; i < calls; i++)
     {
-      char *frame = to + i * 352 % (sizeof to - 400);
-      memcpy (frame, from, 326);
+      char *frame = to + i * stride % (sizeof to - sizeof from);
+      memcpy (frame, from, size);
       *(volatile unsigned long long *) frame = __rdtsc ();
     }
   return now () - start;
@@ -81,7 +83,10 @@ main (int argc, char **argv)
   calls = !floor && argc > 1 ? atol (argv[1]) : 1000000;
   if (floor)
     {
-      printf ("nanoseconds per call: %.3f\n", memory_copied () / calls);
+      long size = argc > 2 ? atol (argv[2]) : 0;
+      if (size < 8 || size > 400)
+        return 2;
+      printf ("nanoseconds per call: %.3f\n", memory_copied (size) / calls);
       return 0;
     }
   int threads = argc > 2 ? atoi (argv[2]) : 1;

@@ -121,12 +121,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     // A pad is so much faster that it needs more of them to be measured; but a file of all has a size.
     let many = arguments.hits * 50;
     let filed = arguments.hits * 10;
+    let frame_bytes = frame_bytes(&tracewire, &program)?;
     for round in 1..=arguments.rounds {
         eprintln!("round {round} of {}", arguments.rounds);
         untraced.push(nanoseconds_per_call(
             Command::new(&program).arg(many.to_string()),
         )?);
-        floor.push(nanoseconds_per_call(Command::new(&program).arg("floor"))?);
+        floor.push(nanoseconds_per_call(
+            Command::new(&program).args(["floor", &frame_bytes.to_string()]),
+        )?);
         let false_condition = Some("index < 0");
         for (options, threads, hits, turns) in [
             (
@@ -249,7 +252,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         median(&untraced) / 1000.0
     );
     println!(
-        "floor: a frame copied, and a time  {:>10.4} µs",
+        "floor: a frame copied, and a time  {:>10.4} µs ({frame_bytes} bytes)",
         median(&floor) / 1000.0
     );
     println!(
@@ -415,6 +418,25 @@ fn with_tracewire(
             .arg(program)
             .args(arguments),
     )
+}
+
+/// How long a frame of the hits is.
+fn frame_bytes(tracewire: &Path, program: &Path) -> Result<u64> {
+    let options = ["--mechanism", "jump"];
+    with_tracewire(tracewire, program, &options, &["1000", "1"], None, "work")?;
+    let info = Command::new(tracewire)
+        .args(["info", "--json"])
+        .arg(program.with_extension("tf"))
+        .output()
+        .context("cannot start tracewire")?;
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout)?;
+    let number = |name: &str| {
+        let tracepoint = info.pointer("/tracepoints/0");
+        tracepoint.and_then(|tracepoint| tracepoint.get(name)?.as_u64())
+    };
+    (number("usage").zip(number("hits")))
+        .and_then(|(bytes, hits)| bytes.checked_div(hits))
+        .with_context(|| format!("no usage of a tracepoint: {info}"))
 }
 
 /// How many calls are followed at once: their events have room in a ring, whether its reader has a processor or not.
