@@ -1,7 +1,8 @@
 //! The register sets of x86 Linux, with the target descriptions from which GDB reads them.
 //!
 //! A register block in a trace file cannot mark a register as missing, so a file should have the smallest set that covers its data.
-//! GDB accepts the core set alone, and each larger one here.
+//! GDB accepts a description of the core set alone, and of each larger one here. It accepts blocks that end before the last register of
+//! the description, too, and shows the registers behind the end as unavailable.
 //! Names, order and numbers are those of GDB's own descriptions of Linux on x86 (features
 //! `org.gnu.gdb.i386.core`, `.sse`, `.linux`, `.segments`, `.avx`, `.avx512`).
 
@@ -14,7 +15,9 @@ use tracewire_model::RegisterNumber;
 /// A register set of x86-64 or i386. Each holds those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum X86Registers {
-    /// General registers, flags, segments and the x87 unit: 276 bytes on x86-64, 176 on i386.
+    /// General registers, flags and segments: 164 bytes on x86-64, 64 on i386. It has the target description of [`Self::Core`].
+    General,
+    /// And the x87 unit: 276 bytes on x86-64, 176 on i386.
     Core,
     /// And `xmm` registers, `mxcsr`, the number of a system call, and on x86-64 the segment bases: 560 bytes
     /// on x86-64, 312 on i386.
@@ -42,9 +45,9 @@ pub(super) enum Width {
     Bits64,
 }
 
-/// The features of a set, in order.
+/// The features of a set's description, in order, each with the first set that has it.
 const FEATURES: [(&str, X86Registers); 6] = [
-    ("core", X86Registers::Core),
+    ("core", X86Registers::General),
     ("sse", X86Registers::Sse),
     ("linux", X86Registers::Sse),
     ("segments", X86Registers::Sse),
@@ -54,7 +57,13 @@ const FEATURES: [(&str, X86Registers); 6] = [
 
 impl X86Registers {
     /// Every set, smallest first.
-    pub const ALL: [Self; 4] = [Self::Core, Self::Sse, Self::Avx, Self::Avx512];
+    pub const ALL: [Self; 5] = [
+        Self::General,
+        Self::Core,
+        Self::Sse,
+        Self::Avx,
+        Self::Avx512,
+    ];
 
     /// The target description for a 64-bit program.
     #[must_use]
@@ -94,24 +103,38 @@ impl X86Registers {
     }
 
     fn covering(width: Width, registers: impl IntoIterator<Item = RegisterNumber>) -> Option<Self> {
-        registers.into_iter().try_fold(Self::Core, |set, register| {
-            let covers = |candidate: &Self| {
-                let count: usize = candidate
-                    .features(width)
-                    .iter()
-                    .map(|feature| feature.registers.len())
-                    .sum();
-                usize::from(register.0) < count
-            };
-            Some(set.max(Self::ALL.into_iter().find(covers)?))
-        })
+        registers
+            .into_iter()
+            .try_fold(Self::General, |set, register| {
+                let covers = |candidate: &Self| {
+                    let count: usize = candidate
+                        .features(width)
+                        .iter()
+                        .map(|feature| feature.registers.len())
+                        .sum();
+                    usize::from(register.0) < count
+                };
+                Some(set.max(Self::ALL.into_iter().find(covers)?))
+            })
     }
 
+    /// The features with the registers of the set, which are the first ones of its description.
     fn features(self, width: Width) -> Vec<Feature> {
+        let mut features = self.described(width);
+        if self == Self::General {
+            for feature in &mut features {
+                feature.registers.retain(|register| !is_x87(&register.name));
+            }
+        }
+        features
+    }
+
+    /// The features of the description.
+    fn described(self, width: Width) -> Vec<Feature> {
         self.features_with(width, &|_| true)
     }
 
-    /// The wanted features of the set, by their short names.
+    /// The wanted features of the description, by their short names.
     pub(super) fn features_with(self, width: Width, wanted: &dyn Fn(&str) -> bool) -> Vec<Feature> {
         let mut next = 0;
         FEATURES
@@ -145,7 +168,7 @@ impl X86Registers {
         static TEXTS: [[OnceLock<String>; 2]; X86Registers::ALL.len()] =
             [const { [const { OnceLock::new() }; 2] }; X86Registers::ALL.len()];
         TEXTS[self as usize][width as usize].get_or_init(|| {
-            let features = self.features(width);
+            let features = self.described(width);
             feature::target_xml(width.architecture(), Some("GNU/Linux"), &features)
         })
     }

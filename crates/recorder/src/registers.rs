@@ -1,13 +1,15 @@
 //! Which registers a frame has room for. That is settled once, before the first frame.
 
 use tracewire_agent_expr::verify;
-use tracewire_arch::{Architecture, RegisterLayout, X86Registers};
+use tracewire_arch::{Architecture, Machine, RegisterLayout, X86Registers};
 use tracewire_model::{Action, RegisterMask, RegisterNumber, TracepointDefinition};
 
 /// What a frame has room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     pub set: X86Registers,
+    /// The set whose description the file has. It has the registers of `set`, and those that expressions read.
+    pub described: X86Registers,
     /// x86-64 or i386.
     pub machine: Architecture,
 }
@@ -22,30 +24,44 @@ impl Room {
 
     pub fn target_xml(self) -> String {
         match self.machine {
-            Architecture::I386 => self.set.target_xml_32(),
-            _ => self.set.target_xml_64(),
+            Architecture::I386 => self.described.target_xml_32(),
+            _ => self.described.target_xml_64(),
         }
     }
 }
 
-/// The smallest set of registers that has all that is collected, and all that expressions read, so that the file says what
-/// their numbers mean. What a tracepoint collects that waits is not
+/// The smallest set of registers that has all that is collected, with the smallest description that has all that is read, too, so that
+/// the file says what the numbers mean. What a tracepoint collects that waits is not
 /// known; it gets the vector registers, in which arguments may be, and with them all that a script can name.
 pub fn choose(definitions: &[TracepointDefinition], waiting: bool, machine: Architecture) -> Room {
-    let asked = definitions.iter().flat_map(named_by);
-    let covering = match machine {
-        Architecture::I386 => X86Registers::covering_32(asked),
-        _ => X86Registers::covering_64(asked),
+    let least = match waiting {
+        true => X86Registers::Sse,
+        false => X86Registers::General,
     };
-    let set = covering.unwrap_or(X86Registers::Avx512);
+    let set = covering(definitions.iter().flat_map(asked_by), machine).max(least);
+    let mut read = covering(definitions.iter().flat_map(read_by), machine);
+    // `longjmp` may get a tracepoint later, which reads a word of the thread's memory.
+    let has_span = (definitions.iter()).any(|definition| definition.source.span.is_some());
+    if let (true, Architecture::X86_64) = (has_span, machine) {
+        let thread = Machine::with_linux(machine).thread_pointer();
+        read = read.max(covering(thread.into_iter(), machine));
+    }
     Room {
-        set: if waiting {
-            set.max(X86Registers::Sse)
-        } else {
-            set
-        },
+        set,
+        described: set.max(read),
         machine,
     }
+}
+
+fn covering(
+    registers: impl Iterator<Item = RegisterNumber>,
+    machine: Architecture,
+) -> X86Registers {
+    let covering = match machine {
+        Architecture::I386 => X86Registers::covering_32(registers),
+        _ => X86Registers::covering_64(registers),
+    };
+    covering.unwrap_or(X86Registers::Avx512)
 }
 
 /// The registers a tracepoint collects for which a frame has no room, by their names.
@@ -54,8 +70,8 @@ pub fn left_out(definition: &TracepointDefinition, room: Room) -> Vec<String> {
     let all = Room {
         set: X86Registers::Avx512,
         ..room
-    }
-    .layout();
+    };
+    let all = all.layout();
     let mut left_out: Vec<RegisterNumber> = asked_by(definition)
         .filter(|number| there.by_number(*number).is_none())
         .collect();
@@ -87,19 +103,24 @@ pub fn named_by(definition: &TracepointDefinition) -> impl Iterator<Item = Regis
     asked_by(definition).chain(read_by(definition))
 }
 
-/// The registers that its expressions read.
+/// The registers that its expressions read, and those that addresses of memory are counted from.
 fn read_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterNumber> + '_ {
-    let actions = definition.actions.iter().chain(&definition.step_actions);
-    let expressions = actions.filter_map(|action| match action {
+    let actions = || definition.actions.iter().chain(&definition.step_actions);
+    let bases = actions().filter_map(|action| match action {
+        Action::Memory { base, .. } => *base,
+        _ => None,
+    });
+    let expressions = actions().filter_map(|action| match action {
         Action::Expression(code) => Some(code),
         _ => None,
     });
-    expressions
+    let read = expressions
         .chain(&definition.condition)
         // One that is none is refused where it is defined.
         .filter_map(|code| verify(code).ok())
         .flat_map(|program| program.registers().iter().copied().collect::<Vec<_>>())
-        .map(RegisterNumber)
+        .map(RegisterNumber);
+    bases.chain(read)
 }
 
 #[cfg(test)]
@@ -119,7 +140,12 @@ mod tests {
         };
         let left_out = |set| {
             let machine = Architecture::X86_64;
-            left_out(&definition, Room { set, machine })
+            let room = Room {
+                set,
+                described: set,
+                machine,
+            };
+            left_out(&definition, room)
         };
         assert_eq!(left_out(X86Registers::Sse), ["$ymm0h", "$k1"]);
         assert_eq!(left_out(X86Registers::Avx), ["$k1"]);

@@ -476,7 +476,6 @@ fn longjmp_actions(architecture: Architecture, registers: &[RegisterNumber]) -> 
         && let (Some(argument), Some(thread)) = (argument, thread)
     {
         registers.insert(argument);
-        // The entries of spans have requested the thread pointer, so the file has room for it.
         for (base, offset) in [(argument, 0x30), (thread, 0x30)] {
             actions.push(Action::Memory {
                 base: Some(base),
@@ -807,14 +806,7 @@ impl Compiler<'_> {
             merge(&mut actions, list.finish());
         }
         if let Some(span) = self.span {
-            let mut registers = vec![span.point.register];
-            if span.point.role.is_entry()
-                && self.symbols.architecture() == Some(Architecture::X86_64)
-            {
-                // `longjmp` may get a tracepoint later, when the registers of frames are settled.
-                registers.extend(Machine::with_linux(Architecture::X86_64).thread_pointer());
-            }
-            let registers = registers.into_iter().collect();
+            let registers = [span.point.register].into_iter().collect();
             merge(&mut actions, vec![Action::Registers(registers)]);
         }
         Ok(actions)

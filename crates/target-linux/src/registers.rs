@@ -71,6 +71,8 @@ impl General {
 pub(crate) struct RegisterPlan {
     steps: Vec<Step>,
     size: usize,
+    /// Whether all registers of the set are in `user_regs_struct`.
+    is_general: bool,
     xstate: &'static XstateLayout,
 }
 
@@ -90,7 +92,7 @@ impl RegisterPlan {
     }
 
     fn with_layout(layout: &RegisterLayout, xstate: &'static XstateLayout) -> Self {
-        let steps = layout
+        let steps: Vec<Step> = layout
             .registers()
             .iter()
             .map(|register| Step {
@@ -102,10 +104,16 @@ impl RegisterPlan {
             })
             .collect();
         Self {
+            is_general: (steps.iter()).all(|step| matches!(step.source, Source::General(_))),
             steps,
             size: layout.size() as usize,
             xstate,
         }
+    }
+
+    /// Whether all registers of the set are general ones: a block of them needs no extended state.
+    pub(crate) const fn is_general(&self) -> bool {
+        self.is_general
     }
 
     /// The value of a register of up to 64 bits, where the general registers hold it.

@@ -29,7 +29,7 @@ impl Default for Settings {
     /// The smallest register set, and threads followed.
     fn default() -> Self {
         Self {
-            registers: X86Registers::Core,
+            registers: X86Registers::General,
             follow_cpu: true,
         }
     }
@@ -153,8 +153,8 @@ impl Drop for HitThread<'_> {
     fn drop(&mut self) {
         if self.state_read {
             self.collecting.state.fill(0);
-            self.collecting.bytes.fill(0);
         }
+        self.collecting.bytes.fill(0);
     }
 }
 
@@ -203,7 +203,9 @@ impl StoppedThread for HitThread<'_> {
     }
 
     fn register_block(&mut self) -> Result<&[u8], TargetError> {
-        self.read_state()?;
+        if !self.collecting.block.is_general() {
+            self.read_state()?;
+        }
         let Collecting {
             block,
             state,

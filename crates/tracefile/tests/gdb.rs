@@ -34,7 +34,7 @@ fn every_x86_register_set_is_one_that_gdb_reads() {
                 (set.layout_32(), set.target_xml_32())
             };
             let parsed = RegisterLayout::parse(&xml).unwrap();
-            assert_eq!(parsed.registers(), layout.registers());
+            assert!(parsed.registers().starts_with(layout.registers()));
             let description = Description::build(&DescriptionParts {
                 register_block_size: layout.size(),
                 target_xml: Some(xml),
@@ -85,14 +85,19 @@ fn every_x86_register_set_is_one_that_gdb_reads() {
                     "{set:?} {wide}: expected {line}in {output}"
                 );
             }
-            let st3 = &layout.by_name("st3").unwrap();
-            let raw: String = block[st3.offset as usize..][..10]
-                .iter()
-                .rev()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
+            let shown = match layout.by_name("st3") {
+                Some(st3) => {
+                    let bytes = block[st3.offset as usize..][..10].iter().rev();
+                    let raw: String = bytes.map(|byte| format!("{byte:02x}")).collect();
+                    format!("(raw 0x{raw})")
+                }
+                // The block ends before it.
+                None => "<unavailable>".to_owned(),
+            };
+            let mut lines = output.lines();
+            let st3 = lines.find(|line| line.starts_with("st3 "));
             assert!(
-                output.contains(&format!("(raw 0x{raw})")),
+                st3.is_some_and(|line| line.contains(&shown)),
                 "{set:?} {wide}: {output}"
             );
         }

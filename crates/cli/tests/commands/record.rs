@@ -410,7 +410,7 @@ fn registers_are_as_few_as_serve() {
     built
         .record("trace half\nactions\ncollect x\nend\n", &[])
         .code(0);
-    assert_eq!(built.info()["register_block_size"], 276);
+    assert_eq!(built.info()["register_block_size"], 164);
     assert_eq!(value(&built.frames()[0], "x"), Some("3"));
     built
         .record("trace half\nactions\ncollect $xmm0, $regs\nend\n", &[])

@@ -15,7 +15,7 @@ use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, Spool, Tra
 use crate::mix::Mix;
 use crate::program::Program;
 
-const REGISTERS: X86Registers = X86Registers::Core;
+const REGISTERS: X86Registers = X86Registers::General;
 
 pub fn record(program: &Program, mix: &Mix, trace: &Path, results: &Path) {
     let arguments: Vec<OsString> = mix
