@@ -105,7 +105,7 @@ fn it_has_the_values_of_a_trace_file_in_a_fifth_of_the_bytes() {
 #[test]
 fn a_long_one_is_read_without_space_for_its_trace_file() {
     let built = built();
-    let calls = 800_000_u64;
+    let calls = 1_000_000_u64;
     record(&built, &["-o", "run.twr"], &calls.to_string()).code(0);
     let without_space = |arguments: &[&str]| {
         let mut command = tracewire();
