@@ -69,11 +69,12 @@ impl Tracee {
     fn take_sigstop(&mut self, thread: Tid) -> Option<libc::siginfo_t> {
         let entry = self.threads.get_mut(thread)?;
         entry.stopped()?;
-        let is_sigstop = |pending: &mut Pending| matches!(pending, Pending::Signal(info) if info.si_signo == libc::SIGSTOP);
-        match entry.pending.take_if(is_sigstop)? {
-            Pending::Signal(info) => Some(info),
-            _ => None,
-        }
+        let Some(Pending::Signal(info)) = &entry.pending else {
+            return None;
+        };
+        let info = (info.si_signo == libc::SIGSTOP).then_some(*info)?;
+        entry.pending = None;
+        Some(info)
     }
 
     /// Gives a thread back what was pending before a remote system call.
