@@ -522,17 +522,17 @@ fn conditions_choose_spans_and_returns() {
 fn gdb_opens_a_file_with_spans() {
     let calls = Calls::build("cc", "calls.c", &["-O2"]);
     calls.record("auto", "span t_many : n, $retval");
-    let commands = calls.tracewire(&["show", "out.tf", "--gdb"]);
+    // The first frames may all be entries, in several threads. The tracepoints of a span have one
+    // number, so that GDB cannot search for the address of one.
+    let commands = calls.tracewire(&["show", "out.tf", "--gdb"])
+        + "\ntfind 0\nprint n\nwhile $pc == t_many\ntfind\nend\nprint $pc\n";
     let script = calls.directory.path().join("open.gdb");
     std::fs::write(&script, commands).expect("written");
-    let said = Gdb::new()
-        .script(&script)
-        .commands(["tfind 0", "print n", "tfind", "print $pc"])
-        .run();
+    let said = Gdb::new().script(&script).run();
     said.assert_in_order(&[
         "Found trace frame 0",
         "$1 = ",
-        "Found trace frame 1",
+        "Found trace frame ",
         "<t_many+",
     ]);
 }
