@@ -12,8 +12,10 @@ use super::layout::{EVENT, SITE_BITS, STACK_BITS, header, ring, threads};
 use crate::compile::RED_ZONE;
 use crate::pad::CannotCompile;
 
-/// The bytes below the red zone: three registers and the flags.
-const ROOM: u32 = 32;
+/// The bytes below the red zone: three registers, the flags and the time.
+const ROOM: u32 = 48;
+/// Where the time is among them.
+const TIME: u32 = 32;
 /// How far the stack pointer is moved.
 const DOWN: u32 = RED_ZONE + ROOM;
 /// A placeholder for a site's number in the code: it makes the assembler use an immediate of 32 bits.
@@ -78,6 +80,13 @@ impl CallPad {
         asm.set_label(&mut found)?;
         asm.mov(rcx, qword_ptr(rdx + 8))?;
         asm.set_label(&mut has_ring)?;
+        // The time comes first: after the exchange, `rdtsc` would wait for it.
+        let timed = asm.instructions().len();
+        asm.rdtsc()?;
+        asm.set_label(&mut stamped)?;
+        asm.shl(rdx, 32)?;
+        asm.or(rdx, rax)?;
+        asm.mov(qword_ptr(rsp + TIME), rdx)?;
         // One instruction takes the space: only the thread itself can interrupt.
         asm.mov(rax, qword_ptr(rcx + ring::HEAD as i32))?;
         asm.set_label(&mut again)?;
@@ -88,11 +97,7 @@ impl CallPad {
         asm.jne(again)?;
         asm.and(eax, (ring::BYTES - 1) as i32)?;
         asm.lea(rcx, ptr(rcx + rax + ring::DATA as i32))?;
-        let timed = asm.instructions().len();
-        asm.rdtsc()?;
-        asm.set_label(&mut stamped)?;
-        asm.shl(rdx, 32)?;
-        asm.or(rax, rdx)?;
+        asm.mov(rax, qword_ptr(rsp + TIME))?;
         asm.mov(qword_ptr(rcx), rax)?;
         asm.lea(rax, ptr(rsp + DOWN))?;
         asm.shr(rax, STACK_BITS as i32)?;
