@@ -95,22 +95,16 @@ impl Tracee {
     /// Whether a reported thread is one of this process, which then records it. The kernel reports a new thread and its
     /// maker in any order, and only the thread if the maker was killed.
     pub(crate) fn claims(&mut self, id: Tid) -> bool {
-        if self.threads.has(id) {
-            return true;
-        }
-        let group = ThreadStatus::read(id)
-            .ok()
-            .and_then(|status| status.number("Tgid"))
-            .filter(|group| *group != id);
-        let process = self
-            .threads
-            .iter()
-            .map(|thread| thread.process)
-            .find(|process| Some(*process) == group);
-        if let Some(process) = process {
+        self.threads.has(id) || group_of(id).is_some_and(|group| self.claims_new(id, group))
+    }
+
+    /// As [`claims`](Self::claims), of a thread that it does not know, with its process.
+    pub(crate) fn claims_new(&mut self, id: Tid, process: Tid) -> bool {
+        let is_ours = self.threads.iter().any(|thread| thread.process == process);
+        if is_ours {
             self.take_in_thread(process, id, true);
         }
-        process.is_some()
+        is_ours
     }
 
     fn take_in_thread(&mut self, process: Tid, id: Tid, is_thread: bool) {
@@ -429,6 +423,13 @@ impl Tracee {
             }
         }
     }
+}
+
+/// The process of a thread that is not its first one.
+pub(crate) fn group_of(id: Tid) -> Option<Tid> {
+    let status = ThreadStatus::read(id).ok();
+    let group = status.and_then(|status| status.number("Tgid"));
+    group.filter(|group| *group != id)
 }
 
 impl Children {

@@ -6,12 +6,14 @@ use nix::errno::Errno;
 use tracewire_experiment::{HitHandler, LookAround};
 use tracewire_model::ThreadId;
 
+use crate::children::group_of;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::interrupt::{Interrupter, Request};
 use crate::poll_timer::PollTimer;
 use crate::process::Process;
-use crate::ptrace::Status;
+use crate::ptrace::{Status, Tid};
+use crate::tracee::Tracee;
 use crate::wait_queue;
 
 /// A process that runs beside others, and the handler of its hits.
@@ -123,9 +125,7 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
                 return (0, Err(error));
             }
         };
-        let owner = members
-            .iter_mut()
-            .position(|member| member.process.tracee.claims(id));
+        let owner = owner_of(members, id, |member| &mut member.process.tracee);
         match owner.and_then(|place| Some((place, members.get_mut(place)?))) {
             Some((place, Member { process, handler })) => {
                 match process.told(id, status, *handler) {
@@ -139,6 +139,24 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
             None => wait_queue::keep(id, status),
         }
     }
+}
+
+/// The place of the process that a reported thread is of. The kernel is asked once, and only where none of them knows the thread:
+/// there may be hundreds of processes.
+fn owner_of<P>(
+    processes: &mut [P],
+    id: Tid,
+    tracee: impl Fn(&mut P) -> &mut Tracee,
+) -> Option<usize> {
+    let known = processes
+        .iter_mut()
+        .position(|process| tracee(process).threads.has(id));
+    known.or_else(|| {
+        let group = group_of(id)?;
+        processes
+            .iter_mut()
+            .position(|process| tracee(process).claims_new(id, group))
+    })
 }
 
 /// Calls `look_around` for all processes with pads, and for others whose handlers request it, when it is due. Returns
@@ -325,11 +343,8 @@ impl Tracees {
                     return Err(Error::system("waitpid", process, error));
                 }
             };
-            match self
-                .processes
-                .iter_mut()
-                .find_map(|process| process.tracee.claims(id).then_some(process))
-            {
+            let owner = owner_of(&mut self.processes, id, |process| &mut process.tracee);
+            match owner.and_then(|place| self.processes.get_mut(place)) {
                 Some(process) => {
                     let event = process.told(id, status, handler)?;
                     if let Some(event) = event {
