@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tracewire_arch::X86Registers;
@@ -685,10 +685,14 @@ fn ring_sizes(needs: &PadNeeds, cpus: u32) -> Vec<Rings> {
 
 /// How many cpus there may be.
 fn cpus() -> u32 {
-    std::fs::read_to_string("/sys/devices/system/cpu/possible")
-        .ok()
-        .and_then(|list| list.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok())
-        .map_or(1, |last| last.saturating_add(1).min(8192))
+    // The kernel finds this out as it starts.
+    static FOUND: LazyLock<u32> = LazyLock::new(|| {
+        std::fs::read_to_string("/sys/devices/system/cpu/possible")
+            .ok()
+            .and_then(|list| list.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok())
+            .map_or(1, |last| last.saturating_add(1).min(8192))
+    });
+    *FOUND
 }
 
 #[cfg(test)]
