@@ -15,7 +15,7 @@ use crate::workspace;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// How large the trace is, in MiB; 6144 has more than 100 million instructions
+    /// How large the trace is, in MiB; 9216 has more than 100 million instructions
     #[arg(long, default_value_t = 256)]
     mebibytes: u64,
     /// How often each thing is measured
@@ -208,7 +208,17 @@ pub(super) fn python() -> Result<PathBuf> {
                 .args(["-m", "venv"])
                 .arg(&environment),
         )?;
-        let install = ["-m", "pip", "install", "--quiet", "duckdb==2.0.0"];
+    }
+    if !environment.join("bin/duckdb").exists() {
+        // The library, and the command, which has versions of its own.
+        let install = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "duckdb==2.0.0",
+            "duckdb-cli==1.5.6",
+        ];
         workspace::run(Command::new(&python).args(install))?;
     }
     Ok(python)
