@@ -294,6 +294,18 @@ impl Store {
         at.block.column(class, self.column_frame(at, class)?)
     }
 
+    /// The numbers of a class of some templates.
+    pub(crate) fn column_of(
+        &self,
+        at: &BlockAt,
+        class: Class,
+        is_meant: &[bool],
+    ) -> Result<Column, Damaged> {
+        let frame = self.column_frame(at, class)?;
+        let is_meant = |local: u16| is_meant[usize::from(local)];
+        at.block.read_column(class, frame, is_meant)
+    }
+
     /// The numbers of a class of some templates, or all of them where they are known already.
     pub(crate) fn with_column<T>(
         &self,
@@ -305,9 +317,7 @@ impl Store {
         if let Some(column) = at.block.known_column(class) {
             return Ok(use_it(column));
         }
-        let frame = self.column_frame(at, class)?;
-        let is_meant = |local: u16| is_meant[usize::from(local)];
-        Ok(use_it(&at.block.read_column(class, frame, is_meant)?))
+        Ok(use_it(&self.column_of(at, class, is_meant)?))
     }
 
     fn column_frame(&self, at: &BlockAt, class: Class) -> Result<&[u8], Damaged> {

@@ -215,12 +215,6 @@ impl OpenBlock {
         Ok((registers, self.store.column(&self.at, Class::Memory)?))
     }
 
-    /// What was written to registers, which was read when the block was opened.
-    pub(super) fn register_column(&self) -> &Column {
-        static NONE: Column = Column::NONE;
-        self.at.block.known_column(Class::Register).unwrap_or(&NONE)
-    }
-
     /// The numbers of the text, if any line of the block has a time that is not its group's.
     pub(super) fn texts_of_times(
         &self,

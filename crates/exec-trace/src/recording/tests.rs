@@ -82,8 +82,11 @@ proptest! {
         (b.index_size, b.search_size) = (0, 0);
         prop_assert_eq!(a, b);
         prop_assert_eq!(one.register_names(), many.register_names());
-        for instant in instants {
-            let n = InstructionNumber(instant.index(steps.len() + 1) as u64);
+        let instants = instants.iter().map(|instant| instant.index(steps.len() + 1) as u64);
+        let mut ends: Vec<u64> = instants.clone().collect();
+        ends.sort_unstable();
+        for n in instants {
+            let n = InstructionNumber(n);
             for cpu in 0..2 {
                 prop_assert_eq!(
                     one.registers_at(CpuNumber(cpu), n).unwrap(),
@@ -105,6 +108,24 @@ proptest! {
             prop_assert_eq!(found(&one, &search), found(&many, &search));
         }
         prop_assert_eq!(one.contradictions().unwrap(), many.contradictions().unwrap());
+        // One register at each visit, a piece of the recording at a time.
+        let r1 = many.register("r1").unwrap();
+        let wanted: Vec<bool> = (many.register_names().iter()).map(|name| &**name == "r1").collect();
+        let code = 0x8010;
+        let visits = many.visits(InstructionNumber(0), |pc, _| pc.0 == code);
+        let mut visits = visits.with_registers(&wanted);
+        let mut seen = Vec::new();
+        for end in ends.into_iter().chain([many.len()]) {
+            while visits.advance(InstructionNumber(end)).unwrap() {
+                let step = visits.step().unwrap();
+                let (cpu, number) = (step.cpu(), step.number());
+                prop_assert!(number.0 < end);
+                let known = many.register_at(cpu, r1, number).unwrap();
+                prop_assert_eq!(visits.register(cpu, r1), &known, "before {}", number);
+                seen.push(number.0);
+            }
+        }
+        prop_assert_eq!(seen, found(&many, &Search::new(What::Visit, code..=code)));
     }
 }
 

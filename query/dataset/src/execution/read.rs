@@ -264,9 +264,10 @@ impl<'e> Reader<'e> {
         };
         if self.selection.code.is_some() {
             let meant = |address: Address, _| self.selection.has_code(address.0);
-            let mut visits = self
+            let visits = self
                 .recording()
                 .visits(InstructionNumber(range.start), meant);
+            let mut visits = visits.with_registers(&[]);
             while visits.advance(InstructionNumber(range.end))? {
                 if let Some(step) = visits.step()
                     && row(&step, rows).is_break()
@@ -529,7 +530,8 @@ impl<'e> Reader<'e> {
     fn register_values(&self, range: &Range<u64>, rows: &mut Rows<'_>) -> Result<(), ReadError> {
         let recording = self.recording();
         let meant = |address: Address, _| self.selection.has_code(address.0);
-        let mut visits = recording.visits(InstructionNumber(range.start), meant);
+        let visits = recording.visits(InstructionNumber(range.start), meant);
+        let mut visits = visits.with_registers(&self.registers);
         let has_digits = rows.columns.has(6);
         let names = recording.register_names().iter().zip(&self.registers);
         let registers: Vec<(RegisterId, &str)> = (0..)
@@ -567,7 +569,8 @@ impl<'e> Reader<'e> {
         let recording = self.recording();
         let order = recording.byte_order();
         let meant = |address: Address, _| self.selection.has_code(address.0);
-        let mut visits = recording.visits(InstructionNumber(range.start), meant);
+        let visits = recording.visits(InstructionNumber(range.start), meant);
+        let mut visits = visits.with_registers(&[]);
         while visits.advance(InstructionNumber(range.end))? {
             let Some(step) = visits.step() else { break };
             let (number, time, cpu, pc) = (step.number(), step.time(), step.cpu(), step.address());

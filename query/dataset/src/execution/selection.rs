@@ -52,7 +52,8 @@ impl Addresses {
     }
 }
 
-/// Which rows are wanted. A reader may give more rows, and never fewer.
+/// Which rows are wanted. A reader may give more rows, and never fewer. Of `register_values` it gives only those of the code and of the
+/// registers, and of `memory_values` only those of the code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selection {
     /// The instructions, by their numbers.

@@ -1,7 +1,7 @@
 //! Going from one execution of some instructions to the next, with registers and memory there.
 //!
 //! A [`Replay`](super::Replay) executes all that lies between. This passes over it: of a block only the templates and their
-//! order are read before a visit is found in it, then the writes to registers up to the visit; memory is asked of the
+//! order are read before a visit is found in it, then the writes to the wanted registers up to the visit; memory is asked of the
 //! index, granule by granule, and what it answers kept as long as it holds.
 
 mod granule;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tracewire_model::Address;
 
 use self::granule::Granule;
-use self::writes::{Writes, cpu_place};
+use self::writes::{Wanted, Writes, cpu_place};
 use super::memory::by_granules;
 use super::registers::value_of;
 use super::scan::{OpenBlock, Step};
@@ -21,7 +21,7 @@ use crate::compact::RegisterValue;
 use crate::compact::block::GroupPlace;
 use crate::compact::bytes::Damaged;
 use crate::compact::map::Map;
-use crate::compact::template::{Class, Template};
+use crate::compact::template::Template;
 use crate::index::Store;
 use crate::record::{CpuNumber, InstructionNumber};
 
@@ -42,6 +42,7 @@ pub struct Visits<'a> {
     block: Option<Visited>,
     /// Which templates of a segment are meant.
     templates: Option<(u32, Vec<bool>)>,
+    wanted: Wanted,
     registers: Vec<(u32, Vec<RegisterValue>)>,
     granules: Map<u64, Granule>,
 }
@@ -94,6 +95,7 @@ impl Recording {
             following: None,
             block: None,
             templates: None,
+            wanted: Wanted::All,
             registers: Vec::new(),
             granules: Map::default(),
         }
@@ -101,6 +103,15 @@ impl Recording {
 }
 
 impl<'a> Visits<'a> {
+    /// Gives the values of some registers only, those whose numbers have a `true`. Others are unknown. What nobody asks for is not
+    /// decoded.
+    #[must_use]
+    pub fn with_registers(mut self, wanted: &[bool]) -> Self {
+        debug_assert!(self.block.is_none(), "it has not begun");
+        self.wanted = Wanted::Some(wanted.to_vec());
+        self
+    }
+
     /// Looks for other instructions from now on.
     pub fn look_for(&mut self, meant: impl Fn(Address, CpuNumber) -> bool + 'a) {
         self.meant = Box::new(meant);
@@ -138,13 +149,8 @@ impl<'a> Visits<'a> {
                         return Ok(false);
                     }
                     self.next = number + 1;
-                    let column = block.open.register_column();
-                    block.writes.catch_up(
-                        &block.open.at,
-                        column,
-                        place.before,
-                        &mut self.registers,
-                    );
+                    let (at, registers) = (&block.open.at, &mut self.registers);
+                    block.writes.catch_up(at, place.before, registers);
                     return Ok(true);
                 }
                 self.block = None;
@@ -153,11 +159,16 @@ impl<'a> Visits<'a> {
                 Some(number) => number,
                 None => self.recording.block_of(InstructionNumber(self.next))?,
             };
-            self.following = Some(number + 1);
-            if number >= self.recording.block_count() {
+            self.following = Some(number);
+            // The block after the last one that can have an instruction before the end is not opened: it may take long to find another
+            // visit, and whoever asks again goes on here.
+            if number >= self.recording.block_count()
+                || self.recording.ask(|store| store.block_row(number))?.first >= end
+            {
                 self.next = end;
                 break;
             }
+            self.following = Some(number + 1);
             self.open(number)?;
         }
         Ok(false)
@@ -208,15 +219,21 @@ impl<'a> Visits<'a> {
         for (_, values) in &mut self.registers {
             values.fill(RegisterValue::UNKNOWN);
         }
-        for (cpu, register, value) in store.registers_at(&at)? {
+        let at_start = match self.wanted.is_empty() {
+            true => &[],
+            false => store.registers_at(&at)?,
+        };
+        for (cpu, register, value) in at_start {
+            if !self.wanted.has(*register) {
+                continue;
+            }
             let cpu = cpu_place(&mut self.registers, *cpu, names);
             let values = self.registers.get_mut(cpu).map(|(_, values)| values);
             if let Some(place) = values.and_then(|values| values.get_mut(*register as usize)) {
                 value.clone_into(place);
             }
         }
-        let column = store.column(&at, Class::Register)?;
-        let writes = Writes::new(&at, column, &mut self.registers, names);
+        let writes = Writes::new(&store, &at, &self.wanted, &mut self.registers, names)?;
         let mut visited = Visited {
             open: OpenBlock {
                 store,

@@ -1,9 +1,11 @@
 //! The writes to registers of a block, gone over as far as is asked.
 
 use crate::compact::RegisterValue;
-use crate::compact::block::{Column, GroupPlace};
+use crate::compact::block::{Block, Column, GroupPlace};
+use crate::compact::bytes::Damaged;
 use crate::compact::effect::{Effect, EffectKind, ValueTemplate};
-use crate::index::BlockAt;
+use crate::compact::template::Class;
+use crate::index::{BlockAt, Store};
 
 /// Where the registers of a cpu are in the list.
 pub(super) fn cpu_place(
@@ -20,12 +22,46 @@ pub(super) fn cpu_place(
     }
 }
 
-/// The writes to registers of a block, gone over in the order in which they are seen.
+/// The registers that are asked for.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    All,
+    /// Those whose numbers have a `true`.
+    Some(Vec<bool>),
+}
+
+impl Wanted {
+    pub(super) fn has(&self, register: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(wanted) => wanted.get(register as usize) == Some(&true),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Some(wanted) if !wanted.contains(&true))
+    }
+
+    /// Which templates of a block write one of them, by their numbers there.
+    fn writers(&self, block: &Block) -> Vec<bool> {
+        let writes = |effect: &Effect| matches!(effect.kind, EffectKind::Register { register, .. } if self.has(register));
+        let templates = block.templates();
+        templates
+            .map(|(_, template)| template.shape.effects.iter().any(writes))
+            .collect()
+    }
+}
+
+/// The writes to the wanted registers of a block, gone over in the order in which they are seen.
 pub(super) struct Writes {
     /// Of each template of the block, by its number there.
     templates: Vec<std::ops::Range<u32>>,
     list: Vec<Write>,
-    /// How far they were gone over: in the groups, and in the group's writes; or in the block's order.
+    /// The numbers of these templates.
+    column: Column,
+    /// Their groups, in order, in a block whose effects are in order.
+    groups: Vec<GroupPlace>,
+    /// How far they were gone over: in these groups, and in the group's writes; or in the block's order.
     group: usize,
     in_group: u32,
 }
@@ -45,23 +81,38 @@ struct Write {
 
 impl Writes {
     pub(super) fn new(
+        store: &Store,
         at: &BlockAt,
-        column: &Column,
+        wanted: &Wanted,
         registers: &mut Vec<(u32, Vec<RegisterValue>)>,
         names: usize,
-    ) -> Self {
+    ) -> Result<Self, Damaged> {
+        let writers = wanted.writers(&at.block);
         let mut writes = Self {
             templates: Vec::new(),
             list: Vec::new(),
+            column: Column::NONE,
+            groups: Vec::new(),
             group: 0,
             in_group: 0,
         };
+        if !writers.contains(&true) {
+            return Ok(writes);
+        }
+        writes.column = store.column_of(at, Class::Register, &writers)?;
+        if !at.row.is_unordered {
+            at.groups_of(&writers, |place| writes.groups.push(place));
+        }
+        let column = &writes.column;
         for (local, template) in at.block.templates() {
             let start = writes.list.len() as u32;
             for (number, effect) in (0..).zip(&template.shape.effects) {
                 let EffectKind::Register { register, part } = effect.kind else {
                     continue;
                 };
+                if !wanted.has(register) {
+                    continue;
+                }
                 let cpu = cpu_place(registers, effect.cpu, names);
                 let simple = match effect.value {
                     ValueTemplate::One { row, digits } if part.is_none() => {
@@ -78,17 +129,20 @@ impl Writes {
             }
             writes.templates.push(start..writes.list.len() as u32);
         }
-        writes
+        Ok(writes)
     }
 
     /// Does every write that is seen at a slot already.
     pub(super) fn catch_up(
         &mut self,
         at: &BlockAt,
-        column: &Column,
         slot: u32,
         registers: &mut [(u32, Vec<RegisterValue>)],
     ) {
+        if self.list.is_empty() {
+            return;
+        }
+        let column = &self.column;
         if at.row.is_unordered {
             let order = at.order();
             while let Some((_, group, effect)) =
@@ -105,8 +159,11 @@ impl Writes {
             }
             return;
         }
-        let places = at.places();
-        while let Some(place) = places.get(self.group).filter(|place| place.before <= slot) {
+        while let Some(place) = self
+            .groups
+            .get(self.group)
+            .filter(|place| place.before <= slot)
+        {
             let writes = self.templates[usize::from(place.local)].clone();
             let rest = writes.start + self.in_group..writes.end;
             for write in &self.list[rest.start as usize..rest.end as usize] {
