@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::Expr;
 use tracewire_dataset::{Addresses, Execution, Piece, Reader, Selection, Table};
 
-use crate::ranges::{Ranges, texts};
+use crate::ranges::{Ranges, are_numbers, are_texts, texts};
 use crate::virtual_table::{Rows, VirtualTable, external};
 
 /// A table of one execution trace.
@@ -39,6 +39,16 @@ impl VirtualTable for ExecutionTable {
 
     fn table(&self) -> &Table {
         &self.table
+    }
+
+    fn is_exact(&self, filter: &Expr) -> bool {
+        // These tables have a row for each visit of the code and each register that are asked for, and no others.
+        let (has_code, has_registers) = match self.table.name.as_str() {
+            "register_values" => (true, true),
+            "memory_values" => (true, false),
+            _ => (false, false),
+        };
+        has_code && are_numbers(filter, "pc") || has_registers && are_texts(filter, "register")
     }
 
     fn rows(

@@ -200,6 +200,24 @@ fn texts_of(filter: &Expr, column: &str) -> Option<BTreeSet<String>> {
     }
 }
 
+/// Whether a filter is true for some numbers of a column, and nothing else: an equality with a number, or a list of them.
+pub(crate) fn are_numbers(filter: &Expr, column: &str) -> bool {
+    is_list(filter) && !Ranges::of_one(filter, column).is_any()
+}
+
+/// Whether a filter is true for some texts of a column, and nothing else.
+pub(crate) fn are_texts(filter: &Expr, column: &str) -> bool {
+    is_list(filter) && texts_of(filter, column).is_some()
+}
+
+fn is_list(filter: &Expr) -> bool {
+    match filter {
+        Expr::BinaryExpr(binary) => binary.op == Operator::Eq,
+        Expr::InList(list) => !list.negated,
+        _ => false,
+    }
+}
+
 fn is_column(side: &Expr, name: &str) -> bool {
     matches!(side, Expr::Column(column) if column.name == name)
 }
@@ -217,7 +235,7 @@ fn number(value: &ScalarValue) -> Option<i64> {
 mod tests {
     use datafusion::prelude::{col, lit};
 
-    use super::{Ranges, texts};
+    use super::{Ranges, are_numbers, are_texts, texts};
 
     #[test]
     fn filters_say_what_a_number_may_be() {
@@ -259,6 +277,38 @@ mod tests {
                 known,
                 "{filter}"
             );
+        }
+    }
+
+    #[test]
+    fn only_equalities_say_all() {
+        let (pc, register) = (|| col("pc"), || col("register"));
+        let numbers = vec![lit(1_i64), lit(2_i64)];
+        let names = vec![lit("a0"), lit("r4")];
+        for (filter, of_numbers, of_texts) in [
+            (pc().eq(lit(5_i64)), true, false),
+            (lit(5_i64).eq(pc()), true, false),
+            (pc().in_list(numbers.clone(), false), true, false),
+            (pc().in_list(numbers, true), false, false),
+            (
+                pc().in_list(vec![lit(1_i64), col("other")], false),
+                false,
+                false,
+            ),
+            (pc().gt(lit(5_i64)), false, false),
+            (pc().eq(col("other")), false, false),
+            ((pc() + lit(0_i64)).eq(lit(5_i64)), false, false),
+            (
+                pc().eq(lit(5_i64)).and(col("time").gt(lit(1_i64))),
+                false,
+                false,
+            ),
+            (register().eq(lit("r4")), false, true),
+            (register().in_list(names, false), false, true),
+            (register().not_eq(lit("r4")), false, false),
+        ] {
+            assert_eq!(are_numbers(&filter, "pc"), of_numbers, "{filter}");
+            assert_eq!(are_texts(&filter, "register"), of_texts, "{filter}");
         }
     }
 

@@ -33,6 +33,11 @@ pub(crate) trait VirtualTable: fmt::Debug + Send + Sync + 'static {
     /// Its name and columns.
     fn table(&self) -> &Table;
 
+    /// Whether all rows that are made with a filter fulfil it, so that it is not evaluated again.
+    fn is_exact(&self, _filter: &Expr) -> bool {
+        false
+    }
+
     /// The rows that the filters may leave, with some of the columns. `limit` is how many of them are needed at most.
     fn rows(
         &self,
@@ -86,8 +91,12 @@ impl<T: VirtualTable> TableProvider for Provider<T> {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // They are evaluated again on the remaining rows: that is cheap, and an index does not cover everything.
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+        // Most are evaluated again on the remaining rows: that is cheap, and an index does not cover everything.
+        let how = |filter: &&Expr| match self.0.is_exact(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Inexact,
+        };
+        Ok(filters.iter().map(how).collect())
     }
 
     async fn scan(
