@@ -1,5 +1,5 @@
 //! Writes a trace of a size in MiB: `cargo run --release -p tracewire-sample-machine --example make_trace -- 1024 out.trace`.
-//! The program's ELF file is written beside it. Prints the sizes, and where `mix` is, the function that it calls most.
+//! The program's ELF file is written beside it. Prints the sizes, and where two functions are: `mix` is called most, `sum` seldom.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -23,6 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut trace = Trace::new(&options);
     let bytes = trace.write(&mut File::create(&out)?, mebibytes << 20)?;
     println!("{bytes} bytes, {} instructions", trace.instructions());
-    println!("mix {:#x}", program.function("mix").ok_or("no mix")?.start);
+    for name in ["mix", "sum"] {
+        let function = program.function(name).ok_or("no such function")?;
+        println!("{name} {:#x}", function.start);
+    }
     Ok(())
 }

@@ -108,11 +108,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let trace = folder.path().join("large.trace");
     let size = arguments.mebibytes.to_string();
     let made = workspace::output(Command::new(&programs.make).arg(size).arg(&trace))?;
-    let (sizes, often) = made
-        .trim_end()
-        .split_once("\nmix ")
-        .with_context(|| format!("make_trace printed {made:?}"))?;
+    let (sizes, functions) = printed(&made)?;
     println!("a QEMU4V trace: {sizes}");
+    let often = functions.iter().find(|(name, _)| *name == "mix");
+    let (_, often) = often.context("no function `mix`")?;
     let text = fs::metadata(&trace)?.len();
     parse(&programs, &trace)?;
     index(&programs, &trace, text, arguments.rounds)?;
@@ -130,6 +129,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         READERS,
         rounds,
     )
+}
+
+/// What `make_trace` prints: the sizes, and functions with their addresses.
+pub(super) fn printed(text: &str) -> Result<(&str, Vec<(&str, &str)>)> {
+    let said = || format!("make_trace printed {text:?}");
+    let mut lines = text.lines();
+    let sizes = lines.next().with_context(said)?;
+    let functions = lines.map(|line| line.split_once(' ').with_context(said));
+    Ok((sizes, functions.collect::<Result<_>>()?))
 }
 
 /// What parsing alone takes, on one processor and on all.
