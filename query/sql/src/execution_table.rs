@@ -41,6 +41,13 @@ impl VirtualTable for ExecutionTable {
         &self.table
     }
 
+    fn order(&self) -> Option<&str> {
+        let rises = ["instructions", "register_values", "memory_values"];
+        rises
+            .contains(&self.table.name.as_str())
+            .then_some("instruction")
+    }
+
     fn is_exact(&self, filter: &Expr) -> bool {
         // These tables have a row for each visit of the code and each register that are asked for, and no others.
         let (has_code, has_registers) = match self.table.name.as_str() {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -11,7 +12,8 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{
@@ -21,6 +23,12 @@ use tracewire_dataset::{DatasetError, Table};
 
 /// How many batches a thread may be ahead of the consumer.
 pub(crate) const AHEAD: usize = 2;
+
+/// The order of rising numbers.
+const RISING: SortOptions = SortOptions {
+    descending: false,
+    nulls_first: false,
+};
 
 /// A table of one run.
 pub(crate) trait VirtualTable: fmt::Debug + Send + Sync + 'static {
@@ -32,6 +40,11 @@ pub(crate) trait VirtualTable: fmt::Debug + Send + Sync + 'static {
 
     /// Its name and columns.
     fn table(&self) -> &Table;
+
+    /// The column by which the rows of each part rise, if there is one.
+    fn order(&self) -> Option<&str> {
+        None
+    }
 
     /// Whether all rows that are made with a filter fulfil it, so that it is not evaluated again.
     fn is_exact(&self, _filter: &Expr) -> bool {
@@ -120,8 +133,13 @@ impl<T: VirtualTable> TableProvider for Provider<T> {
                 threads.clamp(1, rows.most_parts().max(1))
             }
         };
+        let schema = Arc::new(table.schema.project(&columns)?);
+        let order = self.0.order();
+        let order = order.and_then(|name| Column::new_with_schema(name, &schema).ok());
+        let rising = |column| PhysicalSortExpr::new(Arc::new(column), RISING);
+        let orders = order.map(|column| [rising(column)]);
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::new(table.schema.project(&columns)?)),
+            EquivalenceProperties::new_with_orderings(schema, orders),
             Partitioning::UnknownPartitioning(parts),
             EmissionType::Incremental,
             Boundedness::Bounded,
