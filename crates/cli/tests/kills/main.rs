@@ -16,6 +16,7 @@ use fastrand::Rng;
 use program::Counted;
 use round::{Kill, Recorder, Round, Scenario, Victim, counted, rescue};
 use tracewire_test_support::setting;
+use tracewire_tracefile::TraceFile;
 use union::Union;
 
 /// Killed from outside, while frames come as fast as possible.
@@ -128,13 +129,21 @@ fn a_run_that_has_left_the_program_has_its_counts_in_its_file() {
             .output()
             .unwrap();
         let info = String::from_utf8_lossy(&info.stdout).into_owned();
-        let made = kept + union.counted;
-        let frames = format!("{kept} kept of {made} made ({} discarded)", union.counted);
+        let file = TraceFile::open(&growing).unwrap();
+        let status = file.description().status().cloned().unwrap().fields;
+        let made = status.frames_created.unwrap();
+        let frames = format!("{kept} kept of {made} made ({} discarded)", made - kept);
         assert!(info.contains(&frames), "{point}: {frames}:\n{info}");
+        // A hit whose thread lost its processor in the pad is counted without a frame, if its space was needed before it came back.
+        let hits = kept + union.counted;
+        assert!(
+            made <= hits && hits - made < 100,
+            "{point}: {made} of {hits}"
+        );
         let (status, finally) = program.finish();
         assert!(status.success(), "{point}: {status}");
         let begun: u64 = finally.iter().map(|count| count.begun).sum();
-        assert!(made <= begun, "{point}: {made} of {begun}");
+        assert!(hits <= begun, "{point}: {hits} of {begun}");
     }
 }
 
