@@ -103,8 +103,8 @@ impl Recording {
 }
 
 impl<'a> Visits<'a> {
-    /// Gives the values of some registers only, those whose numbers have a `true`. Others are unknown. What nobody asks for is not
-    /// decoded.
+    /// Gives the values of some registers only, those whose numbers have a `true`. Others are unknown. Code that writes none of them is
+    /// not decoded.
     #[must_use]
     pub fn with_registers(mut self, wanted: &[bool]) -> Self {
         debug_assert!(self.block.is_none(), "it has not begun");
@@ -160,8 +160,8 @@ impl<'a> Visits<'a> {
                 None => self.recording.block_of(InstructionNumber(self.next))?,
             };
             self.following = Some(number);
-            // The block after the last one that can have an instruction before the end is not opened: it may take long to find another
-            // visit, and whoever asks again goes on here.
+            // A block that begins at the end or after it is not opened: the next visit may be far behind. A later call with a greater
+            // end continues at this block.
             if number >= self.recording.block_count()
                 || self.recording.ask(|store| store.block_row(number))?.first >= end
             {
