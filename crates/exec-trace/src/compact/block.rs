@@ -81,6 +81,57 @@ pub(crate) struct GroupPlace {
     pub(crate) before: u32,
 }
 
+/// A way over the groups of some templates of a block.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    is_meant: Vec<bool>,
+    /// How many templates before each are meant.
+    before: Vec<u32>,
+    /// How many groups of each template were passed.
+    occurrences: Vec<u32>,
+    /// The group after the last.
+    end: u32,
+    /// The run, the place in it, and the first group of it.
+    run: usize,
+    in_run: u16,
+    index: u32,
+}
+
+impl Walk {
+    /// The next group.
+    pub(crate) fn next(&mut self, block: &Block) -> Option<GroupPlace> {
+        while let Some((start, length)) = block.runs.get(self.run) {
+            let end = usize::from(*start) + usize::from(*length);
+            if self.before[usize::from(*start)] != self.before[end] {
+                while self.in_run < *length {
+                    let (local, index) = (start + self.in_run, self.index + u32::from(self.in_run));
+                    if index >= self.end {
+                        return None;
+                    }
+                    self.in_run += 1;
+                    if self.is_meant[usize::from(local)] {
+                        let occurrence = &mut self.occurrences[usize::from(local)];
+                        *occurrence += 1;
+                        return Some(GroupPlace {
+                            index,
+                            local,
+                            occurrence: *occurrence - 1,
+                            before: index,
+                        });
+                    }
+                }
+            }
+            self.index += u32::from(*length);
+            if self.index >= self.end {
+                return None;
+            }
+            self.run += 1;
+            self.in_run = 0;
+        }
+        None
+    }
+}
+
 impl Block {
     /// From its first frame.
     pub(crate) fn read(
@@ -262,36 +313,23 @@ impl Block {
         (0..self.locals.len() as u16).map(|local| (local, self.template(local)))
     }
 
-    /// The groups of some templates, of those that are before the group `end`, in a block whose groups all have an
+    /// Goes over the groups of some templates, of those that are before the group `end`, in a block whose groups all have an
     /// instruction. Passes quickly over what is not meant.
-    pub(crate) fn groups_of(&self, is_meant: &[bool], end: u32, mut each: impl FnMut(GroupPlace)) {
-        // How many templates before each are meant.
-        let mut meant = Vec::with_capacity(is_meant.len() + 1);
-        meant.push(0u32);
-        for is_meant in is_meant {
-            meant.push(meant.last().unwrap_or(&0) + u32::from(*is_meant));
+    pub(crate) fn walk(&self, is_meant: Vec<bool>, end: u32) -> Walk {
+        debug_assert_eq!(is_meant.len(), self.locals.len(), "one for each template");
+        let mut before = Vec::with_capacity(is_meant.len() + 1);
+        before.push(0);
+        for is_meant in &is_meant {
+            before.push(before.last().unwrap_or(&0) + u32::from(*is_meant));
         }
-        let mut occurrences = vec![0; is_meant.len()];
-        let mut index = 0;
-        for (start, length) in &self.runs {
-            let locals = usize::from(*start)..usize::from(*start) + usize::from(*length);
-            if index >= end {
-                break;
-            }
-            if meant[locals.start] != meant[locals.end] {
-                for (local, index) in locals.zip(index..end) {
-                    if is_meant[local] {
-                        each(GroupPlace {
-                            index,
-                            local: local as u16,
-                            occurrence: occurrences[local],
-                            before: index,
-                        });
-                        occurrences[local] += 1;
-                    }
-                }
-            }
-            index += u32::from(*length);
+        Walk {
+            occurrences: vec![0; is_meant.len()],
+            before,
+            is_meant,
+            end,
+            run: 0,
+            in_run: 0,
+            index: 0,
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::write::BlockRow;
-use crate::compact::block::{Block, GroupPlace};
+use crate::compact::block::{Block, GroupPlace, Walk};
 use crate::compact::effect::Effect;
 use crate::compact::template::Template;
 use crate::compact::value::RegisterValue;
@@ -24,6 +24,39 @@ pub(crate) struct BlockAt {
     order: OnceLock<Vec<(u32, u32, u32)>>,
     /// The registers at its start.
     pub(crate) registers: OnceLock<Vec<(u32, u32, RegisterValue)>>,
+}
+
+/// A way over the groups of some templates.
+pub(crate) enum Groups {
+    /// Where each group has an instruction.
+    Runs(Walk),
+    Places {
+        is_meant: Vec<bool>,
+        /// How many instructions are before the first group that is not meant any more.
+        end: u32,
+        next: usize,
+    },
+}
+
+impl Groups {
+    /// The next group of a block: the one for which this was made.
+    #[inline]
+    pub(crate) fn next(&mut self, at: &BlockAt) -> Option<GroupPlace> {
+        match self {
+            Self::Runs(walk) => walk.next(&at.block),
+            Self::Places {
+                is_meant,
+                end,
+                next,
+            } => {
+                let rest = at.places().get(*next..)?;
+                let rest = rest.iter().take_while(|place| place.before < *end);
+                let mut rest = rest.inspect(|_| *next += 1);
+                let found = rest.find(|place| is_meant[usize::from(place.local)]);
+                found.copied()
+            }
+        }
+    }
 }
 
 impl BlockAt {
@@ -133,15 +166,20 @@ impl BlockAt {
         }
     }
 
-    /// The groups of the templates that are meant, in order.
-    pub(crate) fn groups_of(&self, is_meant: &[bool], mut each: impl FnMut(GroupPlace)) {
-        if self.is_full() {
-            return self.block.groups_of(is_meant, self.row.groups, each);
-        }
-        for place in self.places() {
-            if is_meant[usize::from(place.local)] {
-                each(*place);
-            }
+    /// The groups of some templates, in order.
+    pub(crate) fn groups_of(&self, is_meant: Vec<bool>) -> Groups {
+        self.groups_before(is_meant, u32::MAX)
+    }
+
+    /// Those that have at most so many instructions before them.
+    fn groups_before(&self, is_meant: Vec<bool>, end: u32) -> Groups {
+        match self.is_full() {
+            true => Groups::Runs(self.block.walk(is_meant, end.min(self.row.groups))),
+            false => Groups::Places {
+                is_meant,
+                end,
+                next: 0,
+            },
         }
     }
 
@@ -162,24 +200,13 @@ impl BlockAt {
             }
             return;
         }
-        let mut group = |place: GroupPlace| {
+        // Lines of the instruction before may be in the group of the next.
+        let mut groups = self.groups_before(is_meant.to_vec(), slot.saturating_add(1));
+        while let Some(place) = groups.next(self) {
             for effect in &self.template(place).shape.effects {
                 if self.block.slot(effect, place.before) <= slot {
                     each(place, effect);
                 }
-            }
-        };
-        if self.is_full() {
-            // Lines of the instruction before may be in the group of the next.
-            return self.block.groups_of(is_meant, slot + 1, group);
-        }
-        for place in self
-            .places()
-            .iter()
-            .take_while(|place| place.before <= slot)
-        {
-            if is_meant[usize::from(place.local)] {
-                group(*place);
             }
         }
     }

@@ -42,7 +42,7 @@ mod store;
 mod table;
 mod write;
 
-pub(crate) use block::BlockAt;
+pub(crate) use block::{BlockAt, Groups};
 pub(crate) use build::{BuildError, Plan, build};
 pub(crate) use bytes::Bytes;
 pub(crate) use cut::CHUNK;

@@ -118,18 +118,21 @@ impl Search {
             return;
         }
         let start = found.len();
-        at.groups_of(&meant, |place| match self.what {
-            What::Visit => found.push(at.row.first + u64::from(place.before)),
-            What::Register(register) => {
-                for effect in &at.template(place).shape.effects {
-                    if self.is_write(register, effect) {
-                        let slot = u64::from(at.block.slot(effect, place.before));
-                        found.extend((at.row.first + slot).checked_sub(1));
+        let mut groups = at.groups_of(meant);
+        while let Some(place) = groups.next(at) {
+            match self.what {
+                What::Visit => found.push(at.row.first + u64::from(place.before)),
+                What::Register(register) => {
+                    for effect in &at.template(place).shape.effects {
+                        if self.is_write(register, effect) {
+                            let slot = u64::from(at.block.slot(effect, place.before));
+                            found.extend((at.row.first + slot).checked_sub(1));
+                        }
                     }
                 }
             }
-            What::Read | What::Write | What::Access => {}
-        });
+                What::Read | What::Write | What::Access => {}
+        }
         if !found[start..].is_sorted() {
             found[start..].sort_unstable();
         }

@@ -58,11 +58,12 @@ struct Visited {
 
 impl Visited {
     /// Finds the instructions of the templates that are meant.
-    fn find(&mut self, is_meant: &[bool]) {
+    fn find(&mut self, is_meant: Vec<bool>) {
         self.found.clear();
         self.at = 0;
-        let found = &mut self.found;
-        self.open.at.groups_of(is_meant, |place| found.push(place));
+        let at = &self.open.at;
+        let mut groups = at.groups_of(is_meant);
+        self.found.extend(std::iter::from_fn(|| groups.next(at)));
     }
 }
 
@@ -122,7 +123,7 @@ impl<'a> Visits<'a> {
             let is_meant: Vec<bool> = templates
                 .map(|(_, template)| is_meant(&self.meant, template))
                 .collect();
-            block.find(&is_meant);
+            block.find(is_meant);
         }
     }
 
@@ -243,7 +244,7 @@ impl<'a> Visits<'a> {
             at: 0,
             writes,
         };
-        visited.find(&meant);
+        visited.find(meant);
         Ok(Some(visited))
     }
 

@@ -5,7 +5,7 @@ use crate::compact::block::{Block, Column, GroupPlace};
 use crate::compact::bytes::Damaged;
 use crate::compact::effect::{Effect, EffectKind, ValueTemplate};
 use crate::compact::template::Class;
-use crate::index::{BlockAt, Store};
+use crate::index::{BlockAt, Groups, Store};
 
 /// Where the registers of a cpu are in the list.
 pub(super) fn cpu_place(
@@ -59,11 +59,15 @@ pub(super) struct Writes {
     list: Vec<Write>,
     /// The numbers of these templates.
     column: Column,
-    /// Their groups, in order, in a block whose effects are in order.
-    groups: Vec<GroupPlace>,
-    /// How far they were gone over: in these groups, and in the group's writes; or in the block's order.
-    group: usize,
-    in_group: u32,
+    progress: Progress,
+}
+
+/// How far a block was gone over.
+enum Progress {
+    /// In a block whose effects are in order: the groups after this one, this one, and how many of its writes are done.
+    Groups(Groups, Option<GroupPlace>, u32),
+    /// In the block's order.
+    Order(usize),
 }
 
 /// A write that a template makes.
@@ -92,16 +96,16 @@ impl Writes {
             templates: Vec::new(),
             list: Vec::new(),
             column: Column::NONE,
-            groups: Vec::new(),
-            group: 0,
-            in_group: 0,
+            progress: Progress::Order(0),
         };
         if !writers.contains(&true) {
             return Ok(writes);
         }
         writes.column = store.column_of(at, Class::Register, &writers)?;
         if !at.row.is_unordered {
-            at.groups_of(&writers, |place| writes.groups.push(place));
+            let mut groups = at.groups_of(writers);
+            let first = groups.next(at);
+            writes.progress = Progress::Groups(groups, first, 0);
         }
         let column = &writes.column;
         for (local, template) in at.block.templates() {
@@ -143,39 +147,37 @@ impl Writes {
             return;
         }
         let column = &self.column;
-        if at.row.is_unordered {
-            let order = at.order();
-            while let Some((_, group, effect)) =
-                order.get(self.group).filter(|(of, ..)| *of <= slot)
-            {
-                self.group += 1;
-                let place = at.places()[*group as usize];
-                let writes = self.templates[usize::from(place.local)].clone();
-                for write in &self.list[writes.start as usize..writes.end as usize] {
-                    if write.effect == *effect {
-                        write.apply(at, column, place, registers);
+        let (groups, next, done) = match &mut self.progress {
+            Progress::Groups(groups, next, done) => (groups, next, done),
+            Progress::Order(next) => {
+                let order = at.order();
+                while let Some((_, group, effect)) = order.get(*next).filter(|(of, ..)| *of <= slot)
+                {
+                    *next += 1;
+                    let place = at.places()[*group as usize];
+                    let writes = self.templates[usize::from(place.local)].clone();
+                    for write in &self.list[writes.start as usize..writes.end as usize] {
+                        if write.effect == *effect {
+                            write.apply(at, column, place, registers);
+                        }
                     }
                 }
+                return;
             }
-            return;
-        }
-        while let Some(place) = self
-            .groups
-            .get(self.group)
-            .filter(|place| place.before <= slot)
-        {
+        };
+        while let Some(place) = next.filter(|place| place.before <= slot) {
             let writes = self.templates[usize::from(place.local)].clone();
-            let rest = writes.start + self.in_group..writes.end;
+            let rest = writes.start + *done..writes.end;
             for write in &self.list[rest.start as usize..rest.end as usize] {
-                let effect = &at.template(*place).shape.effects[write.effect as usize];
+                let effect = &at.template(place).shape.effects[write.effect as usize];
                 if at.block.slot(effect, place.before) > slot {
                     return;
                 }
-                write.apply(at, column, *place, registers);
-                self.in_group += 1;
+                write.apply(at, column, place, registers);
+                *done += 1;
             }
-            self.group += 1;
-            self.in_group = 0;
+            *next = groups.next(at);
+            *done = 0;
         }
     }
 }
