@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tracewire_arch::{Machine, Register, RegisterLayout};
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
-use tracewire_exec_trace::recording::{RegisterId, Visits};
+use tracewire_exec_trace::recording::{CodeLocations, RegisterId, Visits};
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
 use tracewire_model::{Address, ByteOrder, RegisterNumber, ThreadId};
 use tracewire_tracefile::unknown_masks;
@@ -30,6 +30,8 @@ pub(crate) struct Direct {
 pub(crate) struct Played<'e> {
     recorded: &'e Recorded,
     visits: Visits<'e>,
+    /// The addresses that were looked for last, and where their code is.
+    code: (BTreeSet<Address>, CodeLocations),
     /// The instruction that is about to be executed, once it has been found.
     here: Option<Executed>,
     block: RegisterBlock,
@@ -95,7 +97,8 @@ impl<'e> Played<'e> {
             recorded,
             visits: recorded
                 .recording()
-                .visits(InstructionNumber(from), |_, _| false),
+                .visits(InstructionNumber(from), CodeLocations::none()),
+            code: (BTreeSet::new(), CodeLocations::none()),
             here: None,
             block: RegisterBlock::unknown(layout),
             is_filled: false,
@@ -182,9 +185,15 @@ impl<'e> Played<'e> {
 
 impl Player for Played<'_> {
     fn look_for(&mut self, addresses: &BTreeSet<Address>, cpus: &BTreeSet<u32>) {
-        let (addresses, cpus) = (addresses.clone(), cpus.clone());
-        self.visits
-            .look_for(move |address, cpu| addresses.contains(&address) || cpus.contains(&cpu.0));
+        // Cpus change with each step, and addresses seldom do.
+        if self.code.0 != *addresses {
+            let found = (self.recorded.recording()).locate(addresses.iter().copied().collect());
+            // Where the file is damaged, no visit is found either.
+            let code = self.recorded.answer(found);
+            self.code = (addresses.clone(), code.unwrap_or_else(CodeLocations::none));
+        }
+        let cpus = cpus.iter().map(|cpu| CpuNumber(*cpu)).collect();
+        self.visits.look_for(self.code.1.clone(), cpus);
     }
 
     fn advance_to(&mut self, to: u64) -> Option<(u64, Executed)> {

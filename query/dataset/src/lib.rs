@@ -57,7 +57,7 @@ pub use compact::{COMPACT_TO, Compacted, compact};
 pub use directory::{AddOptions, Added, add, day_of};
 pub use error::DatasetError;
 pub use execution::{
-    Addresses, Execution, Piece, Reader, RunTables, Selection, execution_table_names, is_execution,
+    Execution, Piece, Reader, RunTables, Selection, execution_table_names, is_execution,
 };
 pub use layout::Layout;
 pub use parquet_file::SCHEMA_VERSION;

@@ -7,7 +7,8 @@ use arrow::array::RecordBatch;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::logical_expr::Expr;
-use tracewire_dataset::{Addresses, Execution, Piece, Reader, Selection, Table};
+use tracewire_dataset::{Execution, Piece, Reader, Selection, Table};
+use tracewire_exec_trace::recording::Addresses;
 
 use crate::ranges::{Ranges, are_numbers, are_texts, texts};
 use crate::virtual_table::{Rows, VirtualTable, external};

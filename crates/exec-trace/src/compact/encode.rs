@@ -9,7 +9,7 @@ use super::frame::Packer;
 use super::group::{Group, Groups};
 use super::map::Map;
 use super::part::{Part, parts};
-use super::template::{Class, Shape, put_templates};
+use super::template::{Blocks, Class, Shape, put_templates};
 use super::templates::Templates;
 use super::value::RegisterValue;
 use super::{AHEAD, BLOCK};
@@ -64,6 +64,8 @@ pub(crate) struct EncodedSegment {
     pub(crate) templates: Vec<u8>,
     pub(crate) skeletons: Vec<u8>,
     pub(crate) registers: Vec<Box<[u8]>>,
+    /// The addresses of its instructions, each once, rising.
+    pub(crate) code: Vec<u64>,
     /// Every access, in pieces of at most a granule, in the order in which they happened.
     pub(crate) parts: Vec<Part>,
     pub(crate) cpus: Vec<u32>,
@@ -93,6 +95,8 @@ pub(crate) struct SegmentEncoder {
     machine: Option<&'static Machine>,
     packer: Packer,
     templates: Templates,
+    /// Which blocks have each template.
+    blocks: Vec<Blocks>,
     registers: Map<Box<[u8]>, u32>,
     log: Vec<Logged>,
     values: Vec<u64>,
@@ -128,6 +132,7 @@ impl SegmentEncoder {
             machine,
             packer: Packer::new(level),
             templates: Templates::default(),
+            blocks: Vec::new(),
             registers: Map::default(),
             log: Vec::with_capacity(BLOCK + AHEAD),
             values: Vec::new(),
@@ -158,9 +163,13 @@ impl SegmentEncoder {
         let mut names: Vec<_> = std::mem::take(&mut self.registers).into_iter().collect();
         names.sort_by_key(|(_, number)| *number);
         self.out.registers = names.into_iter().map(|(name, _)| name).collect();
-        put_templates(&mut raw, &self.templates, &self.out.registers);
+        put_templates(&mut raw, &self.templates, &self.out.registers, &self.blocks);
         self.out.templates = self.packer.pack(&raw);
         drop(raw);
+        let instructions = self.templates.iter().filter_map(|(of, ..)| of);
+        self.out.code = instructions.map(|of| of.address).collect();
+        self.out.code.sort_unstable();
+        self.out.code.dedup();
         let skeletons = self.templates.skeletons();
         // Much of it is text that does not repeat: to try hard takes time and gains nothing.
         self.out.skeletons = match skeletons.len() {
@@ -173,6 +182,8 @@ impl SegmentEncoder {
         self.scratch = done.scratch;
         self.templates = done.templates;
         self.templates.clear();
+        self.blocks = done.blocks;
+        self.blocks.clear();
         done.out
     }
 
@@ -246,6 +257,11 @@ impl SegmentEncoder {
             }
         }
         present.sort_unstable();
+        let number = self.out.blocks.len();
+        self.blocks.resize(self.templates.len(), Blocks::default());
+        for template in &present {
+            self.blocks[*template as usize].insert(number);
+        }
         let mut starts = vec![0u32; present.len() + 1];
         for (local, template) in present.iter().enumerate() {
             scratch.local_of[*template as usize] = local as u32 + 1;

@@ -7,13 +7,15 @@ use super::effect::EffectKind;
 use super::encode::read_names;
 use super::frame::unpack;
 use super::map::Map;
-use super::template::{Template, mark};
+use super::template::{Blocks, Template, mark};
 use crate::record::Time;
 
 /// What the blocks of a segment share.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) templates: Vec<Template>,
+    /// Which blocks have each template.
+    blocks: Vec<Blocks>,
     /// The trace's number of each register of the segment.
     registers: Vec<u32>,
     /// Where each template's skeleton ends, all of them one after the other.
@@ -33,10 +35,12 @@ impl Segment {
         let count = reader.count()?;
         let mut templates = Vec::with_capacity(count);
         let mut ends = Vec::with_capacity(count);
+        let mut blocks = Vec::with_capacity(count);
         let mut end = 0u32;
         for _ in 0..count {
             end = end.checked_add(reader.small()?).ok_or(Damaged)?;
             ends.push(end);
+            blocks.push(Blocks(reader.number()?));
             let mut template = Template::read(&mut reader)?;
             for effect in &mut template.shape.effects {
                 if let EffectKind::Register { register, .. } = &mut effect.kind {
@@ -47,6 +51,7 @@ impl Segment {
         }
         Ok(Self {
             templates,
+            blocks,
             registers,
             ends,
             skeletons: OnceLock::new(),
@@ -55,9 +60,16 @@ impl Segment {
 
     /// About how much memory it takes.
     pub(crate) fn size(&self) -> usize {
-        self.templates.len() * 192
+        self.templates.len() * 200
             + self.registers.len() * 4
             + self.ends.last().map_or(0, |end| *end as usize)
+    }
+
+    /// The blocks that have any of some templates.
+    pub(crate) fn blocks_of(&self, is_meant: &[bool]) -> Blocks {
+        let all = self.blocks.iter().zip(is_meant);
+        all.filter(|(_, is_meant)| **is_meant)
+            .fold(Blocks::default(), |all, (blocks, _)| all.union(*blocks))
     }
 
     /// The skeleton of a template; `frame` is the segment's frame of skeletons.

@@ -211,15 +211,61 @@ pub(crate) fn scale(number: u8) -> Result<Scale, Damaged> {
         .ok_or(Damaged)
 }
 
-/// The templates of a segment: their number, then each after the length of its skeleton.
-pub(crate) fn put_templates(out: &mut Vec<u8>, templates: &Templates, registers: &[Box<[u8]>]) {
+/// Some of the blocks of a segment, by their numbers in it: a bit each. The last bit is for all from the 64th on.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Blocks(pub(crate) u64);
+
+impl Blocks {
+    const LAST: usize = 63;
+
+    pub(crate) const fn insert(&mut self, block: usize) {
+        self.0 |= 1
+            << if block < Self::LAST {
+                block
+            } else {
+                Self::LAST
+            };
+    }
+
+    pub(crate) const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The first of them from a block on, that one included.
+    pub(crate) fn next(self, from: usize) -> Option<usize> {
+        if from >= Self::LAST {
+            return (self.0 >> Self::LAST != 0).then_some(from);
+        }
+        let rest = self.0 >> from;
+        (rest != 0).then(|| from + rest.trailing_zeros() as usize)
+    }
+
+    /// The last of them up to a block, that one included.
+    pub(crate) fn last(self, upto: usize) -> Option<usize> {
+        if upto >= Self::LAST && self.0 >> Self::LAST != 0 {
+            return Some(upto);
+        }
+        let rest = self.0 << (Self::LAST - upto.min(Self::LAST - 1));
+        (rest != 0).then(|| upto.min(Self::LAST - 1) - rest.leading_zeros() as usize)
+    }
+}
+
+/// The templates of a segment: their number, then each after the length of its skeleton and the blocks that have it.
+pub(crate) fn put_templates(
+    out: &mut Vec<u8>,
+    templates: &Templates,
+    registers: &[Box<[u8]>],
+    blocks: &[Blocks],
+) {
     put(out, registers.len() as u64);
     for name in registers {
         put_slice(out, name);
     }
     put(out, templates.len() as u64);
-    for (instruction, shape, length) in templates.iter() {
+    debug_assert_eq!(blocks.len(), templates.len(), "each is in a block");
+    for ((instruction, shape, length), blocks) in templates.iter().zip(blocks) {
         put(out, u64::from(length));
+        put(out, blocks.0);
         shape.put(instruction, out);
     }
 }
@@ -229,6 +275,24 @@ mod tests {
     use super::*;
     use crate::compact::effect::{Digits, EffectKind, Offset, OtherTime, ValueTemplate};
     use crate::record::{AccessAttribute, AccessKind, BitRange, DataOrder};
+
+    #[test]
+    fn blocks_are_found_in_both_directions() {
+        for all in [vec![], vec![0], vec![62], vec![63], vec![1, 5, 62, 64, 100]] {
+            let mut blocks = Blocks::default();
+            all.iter().for_each(|block| blocks.insert(*block));
+            // Of those that share a bit each is found.
+            let has = |block: usize| {
+                all.contains(&block) || block >= 63 && all.iter().any(|of| *of >= 63)
+            };
+            for from in 0..110 {
+                let next = (from..110).find(|block| has(*block));
+                assert_eq!(blocks.next(from), next, "{all:?} from {from}");
+                let last = (0..=from).rev().find(|block| has(*block));
+                assert_eq!(blocks.last(from), last, "{all:?} up to {from}");
+            }
+        }
+    }
 
     #[test]
     fn templates_come_back() {

@@ -8,11 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use tracewire_arch::{Architecture, Machine};
 use tracewire_model::ByteOrder;
 
+use super::code::CodeLists;
 use super::cut::{Chunk, Cutter};
 use super::key::Key;
 use super::merge::{merge, put_contradictions};
 use super::run::{self, Runs, Scratch};
-use super::write::{BlockRow, Extent, Facts, StoreWriter, Target};
+use super::write::{BlockRow, COLUMNS, Extent, Facts, StoreWriter, Table, Target};
 use crate::compact::encode::{EncodedSegment, SegmentEncoder};
 use crate::compact::frame::Packer;
 use crate::compact::grouping::Grouping;
@@ -232,6 +233,7 @@ struct Collector {
     facts: Facts,
     blocks: Vec<u64>,
     segments: Vec<u64>,
+    code: CodeLists,
     registers: BTreeMap<(u32, u32), RegisterValue>,
     numbers: Map<Box<[u8]>, u32>,
     packer: Packer,
@@ -245,6 +247,7 @@ impl Collector {
             facts,
             blocks: Vec::new(),
             segments: Vec::new(),
+            code: CodeLists::default(),
             registers: BTreeMap::new(),
             numbers: Map::default(),
             packer: Packer::new(1),
@@ -284,7 +287,8 @@ impl Collector {
                 })
             })
             .collect();
-        let number = (self.segments.len() / 3) as u32;
+        let number = (self.segments.len() / COLUMNS[Table::Segments as usize]) as u32;
+        let first_block = (self.blocks.len() / BlockRow::COLUMNS) as u64;
         for block in &segment.blocks {
             let mut raw = Vec::new();
             for ((cpu, register), value) in &self.registers {
@@ -328,8 +332,13 @@ impl Collector {
         }
         let templates = self.writer.append(&segment.templates)?;
         let skeletons = self.writer.append(&segment.skeletons)?;
-        self.segments
-            .extend([templates.start, templates.length, skeletons.length]);
+        self.segments.extend([
+            templates.start,
+            templates.length,
+            skeletons.length,
+            first_block,
+        ]);
+        self.code.put(number, &segment.code);
         self.runs.push(&encoded.run, first)?;
         facts.accesses += segment.accesses;
         facts.writes += segment.writes;
@@ -363,11 +372,19 @@ impl Collector {
         put_contradictions(&mut raw, &merged);
         let contradictions = self.packer.pack(&raw);
         let contradictions = self.writer.append(&contradictions)?;
+        let code_start = self.writer.length();
+        let mut code = Vec::new();
+        for (address, list) in self.code.finish() {
+            let extent = self.writer.append(&self.packer.pack(&list))?;
+            code.push([address, extent.start, extent.length]);
+        }
+        self.facts.search += self.writer.length() - code_start;
         let tables = [
             &self.blocks,
             &self.segments,
             merged.directory.as_flattened(),
             merged.spanning.as_flattened(),
+            code.as_flattened(),
         ];
         let in_tables: usize = tables.iter().map(|table| table.len() * 8).sum();
         self.facts.search += pages.length + contradictions.length + in_tables as u64;

@@ -17,6 +17,11 @@
 //! What a byte held before all accesses is what the first of them read, if it did: that is in the granule's
 //! first page, or in a table for granules whose accesses are in several.
 //!
+//! # Code
+//!
+//! Each address of code has a list of the segments in which it is executed ([`mod@code`]), and each template of a segment the
+//! blocks that have it. So the next execution of an instruction is found without a look at what lies between.
+//!
 //! # Which index is right
 //!
 //! An index is keyed to its trace by size, time of change and checksums of samples ([`key`]), and to the byte
@@ -28,11 +33,13 @@
 //! Text is read in chunks of 4 MiB ([`cut`]), of which two more are there than processors, and the room of one that was read;
 //! encoded segments are
 //! written as they come. Runs are read back in buffers of 64 MiB in all. What grows with the trace are the tables: 80
-//! bytes for 4096 instructions, 24 for 128 accesses.
+//! bytes for 4096 instructions, 24 for 128 accesses, and two or three for each time that code is executed again after some
+//! segments without it.
 
 mod block;
 mod build;
 mod bytes;
+mod code;
 mod cut;
 mod key;
 mod merge;
@@ -45,6 +52,7 @@ mod write;
 pub(crate) use block::{BlockAt, Groups};
 pub(crate) use build::{BuildError, Plan, build};
 pub(crate) use bytes::Bytes;
+pub(crate) use code::Segments;
 pub(crate) use cut::CHUNK;
 pub(crate) use key::Key;
 pub(crate) use merge::read_contradictions;

@@ -181,7 +181,7 @@ impl Store {
         &self.bytes
     }
 
-    fn extent(&self, start: u64, length: u64) -> Result<&[u8], Damaged> {
+    pub(super) fn extent(&self, start: u64, length: u64) -> Result<&[u8], Damaged> {
         let start = usize::try_from(start).map_err(|_| Damaged)?;
         let length = usize::try_from(length).map_err(|_| Damaged)?;
         self.bytes.part(start, length)
@@ -250,7 +250,7 @@ impl Store {
         if let Some(segment) = lock().get(number) {
             return Ok(segment);
         }
-        let [start, templates, _] = self.row(Table::Segments, number)?;
+        let [start, templates, ..] = self.row::<4>(Table::Segments, number)?;
         let segment = Arc::new(Segment::read(
             self.extent(start, templates)?,
             &self.registers,
@@ -259,9 +259,23 @@ impl Store {
         Ok(segment)
     }
 
-    /// The segment of a block.
-    pub(crate) fn segment_of(&self, block: usize) -> Result<Arc<Segment>, Damaged> {
-        self.segment(self.block_row(block)?.segment as usize)
+    /// The number of a block's segment.
+    pub(crate) fn segment_number(&self, block: usize) -> Result<u32, Damaged> {
+        Ok(self.block_row(block)?.segment)
+    }
+
+    /// The blocks of a segment.
+    pub(crate) fn blocks_of(&self, segment: u32) -> Result<Range<usize>, Damaged> {
+        let first = |segment: usize| {
+            let block = self.number(Table::Segments, segment, 3)?;
+            usize::try_from(block).map_err(|_| Damaged)
+        };
+        let segment = segment as usize;
+        let end = match segment + 1 < self.rows(Table::Segments) {
+            true => first(segment + 1)?,
+            false => self.rows(Table::Blocks),
+        };
+        Ok(first(segment)?..end)
     }
 
     pub(crate) fn block(&self, number: usize) -> Result<Arc<BlockAt>, Damaged> {
@@ -358,7 +372,7 @@ impl Store {
 
     /// The frame of a segment's skeletons.
     pub(crate) fn skeletons(&self, segment: u32) -> Result<&[u8], Damaged> {
-        let [start, templates, skeletons] = self.row(Table::Segments, segment as usize)?;
+        let [start, templates, skeletons, _] = self.row(Table::Segments, segment as usize)?;
         self.extent(start.checked_add(templates).ok_or(Damaged)?, skeletons)
     }
 

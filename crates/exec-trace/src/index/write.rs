@@ -12,7 +12,7 @@ use crate::record::{DataOrder, Time};
 /// The first bytes of every file, and the last ones.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89TWX\r\n\x1a\n";
 /// Changed whenever the form of the file, or what is read out of a trace, is.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 /// What is at the very end: where the description starts, how long it is, its checksum, version, length of
 /// the file, magic.
 pub(crate) const TRAILER: usize = 8 + 8 + 4 + 4 + 8 + 8;
@@ -25,16 +25,20 @@ pub(crate) const CHECKED: usize = 1 << 16;
 pub(crate) enum Table {
     /// A row a block, see [`BlockRow`].
     Blocks = 0,
-    /// A row a segment: where its frames start, how long the frame of templates and that of skeletons are.
+    /// A row a segment: where its frames start, how long the frame of templates and that of skeletons are, its first
+    /// block.
     Segments = 1,
     /// A row a page, see [`super::merge::Merged`].
     Pages = 2,
     /// A row for each granule with entries in several pages.
     Spanning = 3,
+    /// A row an address of code: the address, where the list of segments starts, how long it is. See
+    /// [`mod@super::code`].
+    Code = 4,
 }
 
-pub(crate) const TABLES: usize = 4;
-pub(crate) const COLUMNS: [usize; TABLES] = [BlockRow::COLUMNS, 3, 3, 3];
+pub(crate) const TABLES: usize = 5;
+pub(crate) const COLUMNS: [usize; TABLES] = [BlockRow::COLUMNS, 4, 3, 3, 3];
 
 /// Where a block is and what is known without reading it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

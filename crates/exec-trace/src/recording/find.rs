@@ -6,13 +6,14 @@ use std::ops::{ControlFlow, Range, RangeInclusive};
 use rayon::prelude::*;
 use tracewire_model::Address;
 
+use super::candidates::Candidates;
 use super::memory::{each_entry, page_before};
 use super::{ReadError, Recording, RegisterId};
 use crate::compact::bytes::Damaged;
 use crate::compact::effect::{Effect, EffectKind, Offset};
 use crate::compact::part::GRANULE;
 use crate::compact::template::{Class, Template};
-use crate::index::{BlockAt, Item, Store, Table};
+use crate::index::{BlockAt, Item, Segments, Store, Table};
 use crate::record::{CpuNumber, InstructionNumber};
 
 /// What is looked for.
@@ -130,8 +131,8 @@ impl Search {
                         }
                     }
                 }
-            }
                 What::Read | What::Write | What::Access => {}
+            }
         }
         if !found[start..].is_sorted() {
             found[start..].sort_unstable();
@@ -154,12 +155,18 @@ impl Recording {
         from: InstructionNumber,
     ) -> Result<Option<InstructionNumber>, ReadError> {
         if !search.is_of_memory() {
-            for number in self.blocks_of(&(from.0..u64::MAX))? {
+            let (segments, mut candidates) = (self.segments_of(search)?, Candidates::default());
+            let mut rest = self.blocks_of(&(from.0..u64::MAX))?;
+            let can_be = |template: &Template| search.can_be(template);
+            while let Some(number) =
+                self.ask(|store| candidates.next(store, segments.as_ref(), can_be, rest.clone()))?
+            {
                 let found = self.found_in(search, number)?;
                 let at = found.partition_point(|found| *found < from.0);
                 if let Some(found) = found.get(at) {
                     return Ok(Some(InstructionNumber(*found)));
                 }
+                rest.start = number + 1;
             }
             return Ok(None);
         }
@@ -184,12 +191,18 @@ impl Recording {
         before: InstructionNumber,
     ) -> Result<Option<InstructionNumber>, ReadError> {
         if !search.is_of_memory() {
-            for number in self.blocks_of(&(0..before.0))?.rev() {
+            let (segments, mut candidates) = (self.segments_of(search)?, Candidates::default());
+            let mut block = self.blocks_of(&(0..before.0))?.end;
+            let can_be = |template: &Template| search.can_be(template);
+            while let Some(number) =
+                self.ask(|store| candidates.last(store, segments.as_ref(), can_be, block))?
+            {
                 let found = self.found_in(search, number)?;
                 let count = found.partition_point(|found| *found < before.0);
                 if let Some(found) = count.checked_sub(1).and_then(|at| found.get(at)) {
                     return Ok(Some(InstructionNumber(*found)));
                 }
+                block = number;
             }
             return Ok(None);
         }
@@ -223,13 +236,13 @@ impl Recording {
             ControlFlow::Continue(())
         };
         if !search.is_of_memory() {
-            let blocks: Vec<usize> = self.blocks_of(&range)?.collect();
+            let blocks = self.blocks_of(&range)?;
+            let parts = self.parts_of(search, &blocks)?;
             // In pieces, so that a caller who wants few does not wait for all.
-            for piece in blocks.chunks(512) {
+            for piece in parts.chunks(64) {
                 let found = piece
                     .par_iter()
-                    .with_min_len(8)
-                    .map(|number| self.found_in(search, *number))
+                    .map(|part| self.found_in_part(search, part.clone()))
                     .collect::<Result<Vec<_>, _>>()?;
                 if found.iter().try_for_each(|found| tell(found)).is_break() {
                     break;
@@ -307,38 +320,76 @@ impl Recording {
         Ok(found.map(InstructionNumber))
     }
 
-    /// The addresses of all instructions, skipped ones too, in order. Takes a look at what instructions have in common, not at
-    /// each of them.
+    /// The addresses of all instructions, skipped ones too, in order.
     ///
     /// # Errors
     ///
     /// When the file is damaged and cannot be made again.
     pub fn addresses(&self) -> Result<BTreeSet<Address>, ReadError> {
-        self.ask(|store| {
-            let mut addresses = BTreeSet::new();
-            for number in 0..store.rows(Table::Segments) {
-                let segment = store.segment(number)?;
-                let instructions = segment
-                    .templates
-                    .iter()
-                    .filter_map(|template| template.instruction);
-                addresses.extend(instructions.map(|of| Address(of.address)));
+        let addresses = self.ask(Store::code_addresses)?;
+        Ok(addresses.into_iter().map(Address).collect())
+    }
+
+    /// The segments in which code is that is looked for, where that is less than all.
+    fn segments_of(&self, search: &Search) -> Result<Option<Segments>, ReadError> {
+        match search.what {
+            What::Visit => {
+                let addresses = std::slice::from_ref(&search.addresses);
+                self.ask(|store| store.segments_with(addresses))
             }
-            Ok(addresses)
+            _ => Ok(None),
+        }
+    }
+
+    /// Some blocks, cut where segments end, without those of segments that have nothing of what is looked for.
+    fn parts_of(
+        &self,
+        search: &Search,
+        blocks: &Range<usize>,
+    ) -> Result<Vec<Range<usize>>, ReadError> {
+        let segments = self.segments_of(search)?;
+        self.ask(|store| {
+            let mut parts = Vec::new();
+            let mut block = blocks.start;
+            while block < blocks.end {
+                let segment = store.segment_number(block)?;
+                let next = match &segments {
+                    Some(segments) => segments.next(segment),
+                    None => Some(segment),
+                };
+                let Some(next) = next else { break };
+                let of = store.blocks_of(next)?;
+                let part = of.start.max(block)..of.end.min(blocks.end);
+                if of.end <= block {
+                    return Err(Damaged);
+                }
+                block = of.end;
+                if !part.is_empty() {
+                    parts.push(part);
+                }
+            }
+            Ok(parts)
         })
+    }
+
+    /// The instructions of some blocks of a segment.
+    fn found_in_part(&self, search: &Search, blocks: Range<usize>) -> Result<Vec<u64>, ReadError> {
+        let mut candidates = Candidates::default();
+        let can_be = |template: &Template| search.can_be(template);
+        let mut found = Vec::new();
+        let mut rest = blocks;
+        while let Some(number) =
+            self.ask(|store| candidates.next(store, None, can_be, rest.clone()))?
+        {
+            found.extend(self.found_in(search, number)?);
+            rest.start = number + 1;
+        }
+        Ok(found)
     }
 
     fn found_in(&self, search: &Search, block: usize) -> Result<Vec<u64>, ReadError> {
         self.ask(|store| {
             let mut found = Vec::new();
-            if !store
-                .segment_of(block)?
-                .templates
-                .iter()
-                .any(|template| search.can_be(template))
-            {
-                return Ok(found);
-            }
             search.in_block(&store.read_block(block)?, &mut found);
             Ok(found)
         })

@@ -62,6 +62,8 @@
 //! Unknown is never zero. A read that differs from what was known is a [`Contradiction`]: from then on memory is
 //! what was read.
 
+mod candidates;
+mod code_locations;
 mod compressed;
 mod content;
 mod executed;
@@ -86,6 +88,7 @@ use tracewire_arch::Architecture;
 use tracewire_model::ByteOrder;
 
 pub use crate::compact::RegisterValue;
+pub use code_locations::{Addresses, CodeLocations};
 pub use content::{Content, Lacking, Need};
 pub use executed::{Accessed, Executed, StartEffect, Written};
 pub use find::{Search, What};
@@ -341,7 +344,10 @@ impl Recording {
     }
 
     /// Asks the file. One that turns out to be damaged is made again, once.
-    fn ask<T>(&self, question: impl Fn(&Store) -> Result<T, Damaged>) -> Result<T, ReadError> {
+    fn ask<T>(
+        &self,
+        mut question: impl FnMut(&Store) -> Result<T, Damaged>,
+    ) -> Result<T, ReadError> {
         let store = self.store();
         match question(&store) {
             Ok(answer) => Ok(answer),

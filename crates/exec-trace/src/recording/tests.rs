@@ -1,12 +1,13 @@
 //! Recordings in many segments against the same in one.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use tracewire_model::Address;
 
 use super::open::open_text;
-use super::{OpenOptions, Recording, RegisterId, Search, What};
+use super::{Addresses, CodeLocations, Executed, OpenOptions, Recording, RegisterId, Search, What};
 use crate::compact::frame::LETS_THROUGH;
 use crate::index::CHUNK;
 use crate::record::{CpuNumber, InstructionNumber};
@@ -85,7 +86,8 @@ proptest! {
         let instants = instants.iter().map(|instant| instant.index(steps.len() + 1) as u64);
         let mut ends: Vec<u64> = instants.clone().collect();
         ends.sort_unstable();
-        for n in instants {
+        let changes = ends.clone();
+        for n in instants.clone() {
             let n = InstructionNumber(n);
             for cpu in 0..2 {
                 prop_assert_eq!(
@@ -107,12 +109,34 @@ proptest! {
         ] {
             prop_assert_eq!(found(&one, &search), found(&many, &search));
         }
+        // To the next and to the last execution of each address, write to a register, and instruction of a cpu.
+        let all: Vec<_> = (0..one.len()).map(|n| one.instruction(InstructionNumber(n)).unwrap().unwrap()).collect();
+        let r1 = one.register("r1").unwrap();
+        let addresses = one.addresses().unwrap();
+        prop_assert_eq!(&addresses, &all.iter().map(|of| of.address).collect());
+        prop_assert_eq!(&addresses, &many.addresses().unwrap());
+        let visits = addresses.iter().map(|at| (Search::new(What::Visit, at.0..=at.0), Some(*at)));
+        let of_cpu = Search::new(What::Visit, 0..=u64::MAX).on_cpu(CpuNumber(1));
+        for (search, code) in visits.chain([(Search::register(r1), None), (of_cpu, None)]) {
+            let found = found(&one, &search);
+            for n in instants.clone().take(20) {
+                let first = found.iter().find(|of| **of >= n).map(|of| InstructionNumber(*of));
+                let last = found.iter().rfind(|of| **of < n).map(|of| InstructionNumber(*of));
+                prop_assert_eq!(many.find_first(&search, InstructionNumber(n)).unwrap(), first);
+                prop_assert_eq!(many.find_last(&search, InstructionNumber(n)).unwrap(), last);
+            }
+            if let Some(code) = code {
+                let executed = (0..).zip(&all).filter(|(_, of)| of.address == code).map(|(n, _)| n);
+                prop_assert_eq!(found, executed.collect::<Vec<u64>>());
+            }
+        }
         prop_assert_eq!(one.contradictions().unwrap(), many.contradictions().unwrap());
         // One register at each visit, a piece of the recording at a time.
         let r1 = many.register("r1").unwrap();
         let wanted: Vec<bool> = (many.register_names().iter()).map(|name| &**name == "r1").collect();
         let code = 0x8010;
-        let visits = many.visits(InstructionNumber(0), |pc, _| pc.0 == code);
+        let located = many.locate(Addresses::new(vec![code..=code])).unwrap();
+        let visits = many.visits(InstructionNumber(0), located);
         let mut visits = visits.with_registers(&wanted);
         let mut seen = Vec::new();
         for end in ends.into_iter().chain([many.len()]) {
@@ -126,6 +150,24 @@ proptest! {
             }
         }
         prop_assert_eq!(seen, found(&many, &Search::new(What::Visit, code..=code)));
+        // What is looked for changes on the way.
+        let mut visits = many.visits(InstructionNumber(0), CodeLocations::none());
+        let (mut seen, mut expected) = (Vec::new(), Vec::new());
+        let mut from = 0;
+        for (at, end) in changes.into_iter().chain([many.len()]).enumerate() {
+            let code = 0x8000 + at as u64 % 5 * 8;
+            let cpus: BTreeSet<CpuNumber> = (at % 7 == 3).then_some(CpuNumber(1)).into_iter().collect();
+            let located = many.locate([Address(code)].into_iter().collect()).unwrap();
+            visits.look_for(located, cpus.clone());
+            while visits.advance(InstructionNumber(end)).unwrap() {
+                seen.push(visits.step().unwrap().number().0);
+            }
+            let is_meant = |of: &Executed| of.address.0 == code || cpus.contains(&of.cpu);
+            let these = (from..end).filter(|n| is_meant(&all[*n as usize]));
+            expected.extend(these);
+            from = end;
+        }
+        prop_assert_eq!(seen, expected);
     }
 }
 
@@ -260,7 +302,9 @@ fn any_byte_may_be_damaged() {
                         let _ = replay.advance();
                     }
                 }
-                let mut visits = recording.visits(InstructionNumber(before), |_, _| true);
+                let everywhere = recording.locate(Addresses::new(vec![0..=u64::MAX]));
+                let code = everywhere.unwrap_or_else(|_| CodeLocations::none());
+                let mut visits = recording.visits(InstructionNumber(before), code);
                 for _ in 0..30 {
                     let _ = visits.advance(InstructionNumber(u64::MAX));
                     let _ = visits.memory(Address(0x100), &mut [None; 8]);

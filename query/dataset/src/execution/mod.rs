@@ -31,7 +31,7 @@ use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_exec_trace::text::{Format, beginning};
 
 pub use self::read::{Piece, Reader};
-pub use self::selection::{Addresses, Selection};
+pub use self::selection::Selection;
 use crate::error::DatasetError;
 use crate::narrow::{batch, numbers, texts};
 use crate::row_group::{Rows, TableEncoder};

@@ -9,8 +9,8 @@ use tracewire_arch::Machine;
 use tracewire_exec_analysis::calls::for_each_call;
 use tracewire_exec_trace::record::{AccessKind, CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{
-    Code, CodeId, Effect, ReadError, Recording, RegisterId, ReportedWrites, Search, StartEffect,
-    Step, Touch, What,
+    Addresses, Code, CodeId, CodeLocations, Effect, ReadError, Recording, RegisterId,
+    ReportedWrites, Search, StartEffect, Step, Touch, Visits, What,
 };
 use tracewire_model::{Address, ByteOrder};
 
@@ -55,6 +55,8 @@ pub struct Reader<'e> {
     table: Table,
     columns: Vec<usize>,
     selection: Selection,
+    /// The code that is wanted.
+    code: CodeLocations,
     registers: Vec<bool>,
     next_writes: NextWrites,
     /// The places of `memory_values`.
@@ -123,7 +125,7 @@ impl<'e> Reader<'e> {
     /// For the wanted columns of a table, by their numbers, and the rows of a selection.
     ///
     /// # Errors
-    /// When the selection asks for all of memory at all times.
+    /// When the selection asks for all of memory at all times, and when the recording's file is damaged.
     pub fn new(
         execution: &'e Execution,
         table: &Table,
@@ -146,8 +148,11 @@ impl<'e> Reader<'e> {
             Kind::MemoryValues => places(&selection)?,
             _ => Vec::new(),
         };
+        let everywhere = || Addresses::new(vec![0..=u64::MAX]);
+        let code = selection.code.clone().unwrap_or_else(everywhere);
         Ok(Self {
             registers: wanted(&execution.recording, &selection),
+            code: execution.recording.locate(code)?,
             execution,
             kind,
             table: table.clone(),
@@ -160,6 +165,12 @@ impl<'e> Reader<'e> {
 
     const fn recording(&self) -> &'e Recording {
         &self.execution.recording
+    }
+
+    /// The executions of the wanted code in a piece.
+    fn visits(&self, range: &Range<u64>) -> Visits<'e> {
+        let from = InstructionNumber(range.start);
+        self.recording().visits(from, self.code.clone())
     }
 
     /// The instructions that are wanted.
@@ -263,11 +274,7 @@ impl<'e> Reader<'e> {
             })
         };
         if self.selection.code.is_some() {
-            let meant = |address: Address, _| self.selection.has_code(address.0);
-            let visits = self
-                .recording()
-                .visits(InstructionNumber(range.start), meant);
-            let mut visits = visits.with_registers(&[]);
+            let mut visits = self.visits(range).with_registers(&[]);
             while visits.advance(InstructionNumber(range.end))? {
                 if let Some(step) = visits.step()
                     && row(&step, rows).is_break()
@@ -529,9 +536,7 @@ impl<'e> Reader<'e> {
 
     fn register_values(&self, range: &Range<u64>, rows: &mut Rows<'_>) -> Result<(), ReadError> {
         let recording = self.recording();
-        let meant = |address: Address, _| self.selection.has_code(address.0);
-        let visits = recording.visits(InstructionNumber(range.start), meant);
-        let mut visits = visits.with_registers(&self.registers);
+        let mut visits = self.visits(range).with_registers(&self.registers);
         let has_digits = rows.columns.has(6);
         let names = recording.register_names().iter().zip(&self.registers);
         let registers: Vec<(RegisterId, &str)> = (0..)
@@ -568,9 +573,7 @@ impl<'e> Reader<'e> {
     fn memory_values(&self, range: &Range<u64>, rows: &mut Rows<'_>) -> Result<(), ReadError> {
         let recording = self.recording();
         let order = recording.byte_order();
-        let meant = |address: Address, _| self.selection.has_code(address.0);
-        let visits = recording.visits(InstructionNumber(range.start), meant);
-        let mut visits = visits.with_registers(&[]);
+        let mut visits = self.visits(range).with_registers(&[]);
         while visits.advance(InstructionNumber(range.end))? {
             let Some(step) = visits.step() else { break };
             let (number, time, cpu, pc) = (step.number(), step.time(), step.cpu(), step.address());

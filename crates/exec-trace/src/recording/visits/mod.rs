@@ -1,18 +1,21 @@
 //! Going from one execution of some instructions to the next, with registers and memory there.
 //!
-//! A [`Replay`](super::Replay) executes all that lies between. This passes over it: of a block only the templates and their
-//! order are read before a visit is found in it, then the writes to the wanted registers up to the visit; memory is asked of the
+//! A [`Replay`](super::Replay) executes all that lies between. This passes over it. Blocks without a visit are not read. Of the others the
+//! templates and their order are read, then the writes to the wanted registers up to the visit; memory is asked of the
 //! index, granule by granule, and what it answers kept as long as it holds.
 
 mod granule;
 mod writes;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracewire_model::Address;
 
 use self::granule::Granule;
 use self::writes::{Wanted, Writes, cpu_place};
+use super::candidates::Candidates;
+use super::code_locations::{CodeLocations, Meant};
 use super::memory::by_granules;
 use super::registers::value_of;
 use super::scan::{OpenBlock, Step};
@@ -21,27 +24,22 @@ use crate::compact::RegisterValue;
 use crate::compact::block::GroupPlace;
 use crate::compact::bytes::Damaged;
 use crate::compact::map::Map;
-use crate::compact::template::Template;
-use crate::index::Store;
+use crate::index::{Store, Table};
 use crate::record::{CpuNumber, InstructionNumber};
 
 /// Of how many granules it is kept what they held.
 const MOST_GRANULES: usize = 1 << 16;
 
-/// Which instructions are meant.
-type Meant<'a> = Box<dyn Fn(Address, CpuNumber) -> bool + 'a>;
-
 /// A way forward through a recording, from one instruction that is meant to the next.
 pub struct Visits<'a> {
     recording: &'a Recording,
-    meant: Meant<'a>,
+    meant: Meant,
     /// The first instruction that was not passed.
     next: u64,
-    /// The first block that was not opened, once one was.
+    /// The first block that may have a visit and was not opened, where that is known.
     following: Option<usize>,
     block: Option<Visited>,
-    /// Which templates of a segment are meant.
-    templates: Option<(u32, Vec<bool>)>,
+    candidates: Candidates,
     wanted: Wanted,
     registers: Vec<(u32, Vec<RegisterValue>)>,
     granules: Map<u64, Granule>,
@@ -49,6 +47,7 @@ pub struct Visits<'a> {
 
 /// A block with an instruction that is meant.
 struct Visited {
+    number: usize,
     open: OpenBlock,
     /// The instructions that are meant, in order, and which of them is stood at.
     found: Vec<GroupPlace>,
@@ -67,12 +66,6 @@ impl Visited {
     }
 }
 
-/// Whether the instruction of a template is meant.
-fn is_meant(meant: &Meant<'_>, template: &Template) -> bool {
-    let of = template.instruction.as_ref();
-    of.is_some_and(|of| meant(Address(of.address), CpuNumber(of.cpu)))
-}
-
 impl std::fmt::Debug for Visits<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Visits")
@@ -82,20 +75,16 @@ impl std::fmt::Debug for Visits<'_> {
 }
 
 impl Recording {
-    /// A way forward from an instruction on, which counts, to those of which the function says so, given their address
-    /// and cpu.
-    pub fn visits<'a>(
-        &'a self,
-        from: InstructionNumber,
-        meant: impl Fn(Address, CpuNumber) -> bool + 'a,
-    ) -> Visits<'a> {
+    /// A way forward from an instruction on, which counts, to those of some code.
+    #[must_use]
+    pub fn visits(&self, from: InstructionNumber, code: CodeLocations) -> Visits<'_> {
         Visits {
             recording: self,
-            meant: Box::new(meant),
+            meant: Meant::new(code, BTreeSet::new()),
             next: from.0,
             following: None,
             block: None,
-            templates: None,
+            candidates: Candidates::default(),
             wanted: Wanted::All,
             registers: Vec::new(),
             granules: Map::default(),
@@ -103,7 +92,7 @@ impl Recording {
     }
 }
 
-impl<'a> Visits<'a> {
+impl Visits<'_> {
     /// Gives the values of some registers only, those whose numbers have a `true`. Others are unknown. Code that writes none of them is
     /// not decoded.
     #[must_use]
@@ -113,15 +102,17 @@ impl<'a> Visits<'a> {
         self
     }
 
-    /// Looks for other instructions from now on.
-    pub fn look_for(&mut self, meant: impl Fn(Address, CpuNumber) -> bool + 'a) {
-        self.meant = Box::new(meant);
-        self.templates = None;
+    /// Looks for other instructions from now on: those of some code, and all of some cpus.
+    pub fn look_for(&mut self, code: CodeLocations, cpus: BTreeSet<CpuNumber>) {
+        self.meant = Meant::new(code, cpus);
+        self.candidates = Candidates::default();
+        // Blocks may have been passed over that have none of the others.
+        self.following = self.block.as_ref().map(|block| block.number + 1);
         // Of the block that is open the rest is looked at again.
         if let Some(block) = &mut self.block {
             let templates = block.open.at.block.templates();
             let is_meant: Vec<bool> = templates
-                .map(|(_, template)| is_meant(&self.meant, template))
+                .map(|(_, template)| self.meant.has(template))
                 .collect();
             block.find(is_meant);
         }
@@ -156,10 +147,16 @@ impl<'a> Visits<'a> {
                 }
                 self.block = None;
             }
-            let number = match self.following {
+            let from = match self.following {
                 Some(number) => number,
                 None => self.recording.block_of(InstructionNumber(self.next))?,
             };
+            let (meant, candidates) = (&self.meant, &mut self.candidates);
+            let number = self.recording.ask(|store| {
+                let can_be = |template: &_| meant.has(template);
+                let next = candidates.next(store, meant.segments(), can_be, from..usize::MAX)?;
+                Ok(next.unwrap_or(store.rows(Table::Blocks)))
+            })?;
             self.following = Some(number);
             // A block that begins at the end or after it is not opened: the next visit may be far behind. A later call with a greater
             // end continues at this block.
@@ -190,22 +187,8 @@ impl<'a> Visits<'a> {
     }
 
     fn open_in(&mut self, store: Arc<Store>, number: usize) -> Result<Option<Visited>, Damaged> {
-        let segment = store.block_row(number)?.segment;
-        if self.templates.as_ref().is_none_or(|(of, _)| *of != segment) {
-            let templates = &store.segment_of(number)?.templates;
-            let is_meant = templates
-                .iter()
-                .map(|template| is_meant(&self.meant, template));
-            self.templates = Some((segment, is_meant.collect()));
-        }
-        let templates = self
-            .templates
-            .as_ref()
-            .map_or(&[][..], |(_, templates)| templates);
-        if !templates.contains(&true) {
-            return Ok(None);
-        }
         let at = store.read_block(number)?;
+        let templates = self.candidates.templates(at.row.segment).ok_or(Damaged)?;
         let is_meant =
             |local| templates.get(at.block.template_number(local) as usize) == Some(&true);
         let meant: Vec<bool> = at
@@ -236,6 +219,7 @@ impl<'a> Visits<'a> {
         }
         let writes = Writes::new(&store, &at, &self.wanted, &mut self.registers, names)?;
         let mut visited = Visited {
+            number,
             open: OpenBlock {
                 store,
                 at: Arc::new(at),
