@@ -43,20 +43,12 @@ impl VirtualTable for ExecutionTable {
     }
 
     fn order(&self) -> Option<&str> {
-        let rises = ["instructions", "register_values", "memory_values"];
-        rises
-            .contains(&self.table.name.as_str())
-            .then_some("instruction")
+        Reader::order(&self.table)
     }
 
     fn is_exact(&self, filter: &Expr) -> bool {
-        // These tables have a row for each visit of the code and each register that are asked for, and no others.
-        let (has_code, has_registers) = match self.table.name.as_str() {
-            "register_values" => (true, true),
-            "memory_values" => (true, false),
-            _ => (false, false),
-        };
-        has_code && are_numbers(filter, "pc") || has_registers && are_texts(filter, "register")
+        let mut columns = Reader::exact_columns(&self.table).iter();
+        columns.any(|column| are_numbers(filter, column) || are_texts(filter, column))
     }
 
     fn rows(

@@ -74,6 +74,23 @@ enum Kind {
     MemoryValues,
 }
 
+impl Kind {
+    fn of(table: &Table) -> Self {
+        match table.name.as_str() {
+            REGISTER_WRITES => Self::RegisterWrites,
+            MEMORY_ACCESSES => Self::MemoryAccesses,
+            MEMORY_WRITES => Self::MemoryWrites,
+            CALLS => Self::Calls,
+            REGISTER_VALUES => Self::RegisterValues,
+            MEMORY_VALUES => Self::MemoryValues,
+            name => {
+                debug_assert_eq!(name, INSTRUCTIONS);
+                Self::Instructions
+            }
+        }
+    }
+}
+
 /// Receives batches, and says whether more are wanted.
 type Take<'t> = &'t mut dyn FnMut(RecordBatch) -> bool;
 
@@ -132,18 +149,7 @@ impl<'e> Reader<'e> {
         columns: &[usize],
         selection: Selection,
     ) -> Result<Self, DatasetError> {
-        let kind = match table.name.as_str() {
-            REGISTER_WRITES => Kind::RegisterWrites,
-            MEMORY_ACCESSES => Kind::MemoryAccesses,
-            MEMORY_WRITES => Kind::MemoryWrites,
-            CALLS => Kind::Calls,
-            REGISTER_VALUES => Kind::RegisterValues,
-            MEMORY_VALUES => Kind::MemoryValues,
-            name => {
-                debug_assert_eq!(name, INSTRUCTIONS);
-                Kind::Instructions
-            }
-        };
+        let kind = Kind::of(table);
         let places = match kind {
             Kind::MemoryValues => places(&selection)?,
             _ => Vec::new(),
@@ -161,6 +167,25 @@ impl<'e> Reader<'e> {
             next_writes: NextWrites::default(),
             places,
         })
+    }
+
+    /// The column by which the rows of a table rise in each piece, and from one piece to the next.
+    #[must_use]
+    pub fn order(table: &Table) -> Option<&'static str> {
+        match Kind::of(table) {
+            Kind::Instructions | Kind::RegisterValues | Kind::MemoryValues => Some("instruction"),
+            _ => None,
+        }
+    }
+
+    /// The columns of a table of which a selection leaves just the rows that are asked for.
+    #[must_use]
+    pub fn exact_columns(table: &Table) -> &'static [&'static str] {
+        match Kind::of(table) {
+            Kind::RegisterValues => &["pc", "register"],
+            Kind::MemoryValues => &["pc"],
+            _ => &[],
+        }
     }
 
     const fn recording(&self) -> &'e Recording {
