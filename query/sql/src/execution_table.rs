@@ -13,6 +13,9 @@ use tracewire_exec_trace::recording::Addresses;
 use crate::ranges::{Ranges, are_numbers, are_texts, texts};
 use crate::virtual_table::{Rows, VirtualTable, external};
 
+/// After how many pieces a thread passes on rows, though they are few. To wake the consumer for each takes as long as to read it.
+const PIECES_AT_ONCE: usize = 16;
+
 /// A table of one execution trace.
 #[derive(Debug)]
 pub(crate) struct ExecutionTable {
@@ -56,7 +59,7 @@ impl VirtualTable for ExecutionTable {
         _: &dyn Session,
         columns: &[usize],
         filters: &[Expr],
-        _: Option<usize>,
+        limit: Option<usize>,
     ) -> Result<Reading> {
         let mut reading = Reading {
             execution: Arc::clone(&self.execution),
@@ -64,6 +67,10 @@ impl VirtualTable for ExecutionTable {
             columns: columns.to_vec(),
             selection: selection(&self.table, filters),
             pieces: Vec::new(),
+            pieces_at_once: match limit {
+                Some(_) => 1,
+                None => PIECES_AT_ONCE,
+            },
         };
         reading.pieces = reading.reader()?.pieces().map_err(external)?;
         Ok(reading)
@@ -122,6 +129,8 @@ pub(crate) struct Reading {
     columns: Vec<usize>,
     selection: Selection,
     pieces: Vec<Piece>,
+    /// After how many pieces rows are passed on, though they are few.
+    pieces_at_once: usize,
 }
 
 impl Reading {
@@ -146,8 +155,9 @@ impl Rows for Reading {
     ) -> Result<()> {
         let reader = self.reader()?;
         let mut is_wanted = true;
-        for piece in self.pieces.iter().skip(part).step_by(parts) {
-            let read = reader.read(piece, &mut |batch| {
+        let pieces: Vec<&Piece> = self.pieces.iter().skip(part).step_by(parts).collect();
+        for pieces in pieces.chunks(self.pieces_at_once) {
+            let read = reader.read(pieces.iter().copied(), &mut |batch| {
                 is_wanted = take(batch);
                 is_wanted
             });

@@ -282,12 +282,10 @@ impl Execution {
                             let reader = &reader;
                             scope.spawn(move || {
                                 let mut batches = Vec::new();
-                                for piece in pieces {
-                                    reader.read(piece, &mut |batch| {
-                                        batches.push(batch);
-                                        true
-                                    })?;
-                                }
+                                reader.read(pieces, &mut |batch| {
+                                    batches.push(batch);
+                                    true
+                                })?;
                                 Ok(batches)
                             })
                         })

@@ -98,7 +98,15 @@ type Take<'t> = &'t mut dyn FnMut(RecordBatch) -> bool;
 struct Rows<'t> {
     columns: Columns,
     take: Take<'t>,
-    failed: Option<DatasetError>,
+    state: State,
+}
+
+/// Whether more rows are wanted.
+enum State {
+    Open,
+    /// All that are wanted were passed on.
+    Closed,
+    Failed(DatasetError),
 }
 
 impl Rows<'_> {
@@ -115,25 +123,28 @@ impl Rows<'_> {
         match self.columns.take() {
             Ok(batch) => match (self.take)(batch) {
                 true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+                false => {
+                    self.state = State::Closed;
+                    ControlFlow::Break(())
+                }
             },
             Err(error) => self.fail(error),
         }
     }
 
     fn fail(&mut self, error: impl Into<DatasetError>) -> ControlFlow<()> {
-        self.failed = Some(error.into());
+        self.state = State::Failed(error.into());
         ControlFlow::Break(())
     }
 
     /// Passes on the rest.
     fn finish(mut self) -> Result<(), DatasetError> {
-        if self.failed.is_none() && self.columns.len() > 0 {
+        if matches!(self.state, State::Open) && self.columns.len() > 0 {
             let _ = self.pass_on();
         }
-        match self.failed {
-            Some(error) => Err(error),
-            None => Ok(()),
+        match self.state {
+            State::Failed(error) => Err(error),
+            State::Open | State::Closed => Ok(()),
         }
     }
 }
@@ -240,27 +251,36 @@ impl<'e> Reader<'e> {
         (self.kind == Kind::MemoryAccesses).then_some(list)
     }
 
-    /// Passes on the rows of a piece, until `take` wants no more.
+    /// Passes on the rows of some pieces, until `take` wants no more. A batch may have rows of several pieces.
     ///
     /// # Errors
     /// When the recording's file is damaged, and when the symbols cannot be read again.
-    pub fn read(&self, piece: &Piece, take: Take<'_>) -> Result<(), DatasetError> {
+    pub fn read<'p>(
+        &self,
+        pieces: impl IntoIterator<Item = &'p Piece>,
+        take: Take<'_>,
+    ) -> Result<(), DatasetError> {
         let mut rows = Rows {
             columns: Columns::new(&self.table, &self.columns)?,
             take,
-            failed: None,
+            state: State::Open,
         };
-        match piece {
-            Piece::Memory(addresses) => self.memory_writes(addresses, &mut rows)?,
-            Piece::Instructions(range) => match self.kind {
-                Kind::Instructions => self.instruction_rows(range, &mut rows)?,
-                Kind::RegisterWrites => self.register_writes(range, &mut rows)?,
-                Kind::MemoryAccesses => self.memory_accesses(range, &mut rows)?,
-                Kind::Calls => self.calls(range, &mut rows)?,
-                Kind::RegisterValues => self.register_values(range, &mut rows)?,
-                Kind::MemoryValues => self.memory_values(range, &mut rows)?,
-                Kind::MemoryWrites => debug_assert!(false, "its pieces are addresses"),
-            },
+        for piece in pieces {
+            match piece {
+                Piece::Memory(addresses) => self.memory_writes(addresses, &mut rows)?,
+                Piece::Instructions(range) => match self.kind {
+                    Kind::Instructions => self.instruction_rows(range, &mut rows)?,
+                    Kind::RegisterWrites => self.register_writes(range, &mut rows)?,
+                    Kind::MemoryAccesses => self.memory_accesses(range, &mut rows)?,
+                    Kind::Calls => self.calls(range, &mut rows)?,
+                    Kind::RegisterValues => self.register_values(range, &mut rows)?,
+                    Kind::MemoryValues => self.memory_values(range, &mut rows)?,
+                    Kind::MemoryWrites => debug_assert!(false, "its pieces are addresses"),
+                },
+            }
+            if !matches!(rows.state, State::Open) {
+                break;
+            }
         }
         rows.finish()
     }
