@@ -39,6 +39,7 @@ mod check;
 mod column;
 mod compact;
 mod directory;
+mod encoding;
 mod error;
 mod execution;
 mod layout;
@@ -55,6 +56,7 @@ mod table_writers;
 pub use check::{Finding, ListedFile, Listing, Severity, check, list};
 pub use compact::{COMPACT_TO, Compacted, compact};
 pub use directory::{AddOptions, Added, add, day_of};
+pub use encoding::with_encodings;
 pub use error::DatasetError;
 pub use execution::{
     Execution, Piece, Reader, RunTables, Selection, execution_table_names, is_execution,

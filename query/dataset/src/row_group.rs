@@ -1,23 +1,22 @@
 //! Row groups of a table's file. Any thread can encode one.
 
-use std::collections::HashSet;
-use std::hash::Hash;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
 };
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
+use crate::encoding::with_encodings;
 use crate::error::DatasetError;
 use crate::parquet_file::{RUN, SCHEMA_VERSION, TABLE_KEY, VERSION_KEY};
 use crate::repeated_value::{RepeatedChunk, RepeatedValue, RepeatedValues};
@@ -34,9 +33,6 @@ const ROWS_TO_ENCODE: usize = 16 << 10;
 
 /// The quickest. The files of level 3 are as large.
 const ZSTD_LEVEL: i32 = 1;
-
-/// The fewest rows that say whether the values of a column differ.
-const ROWS_OF_A_SAMPLE: usize = 256;
 
 /// The columns of a table's file, and how they are written.
 #[derive(Debug)]
@@ -121,7 +117,7 @@ impl TableFormat {
 
     /// How a row group is encoded that begins with these rows.
     fn encoding(&self, first: &RecordBatch) -> WriterProperties {
-        encoded(self.properties.clone(), &self.schema, first).build()
+        with_encodings(self.properties.clone(), &self.schema, first).build()
     }
 }
 
@@ -406,58 +402,6 @@ impl EncodedRows<'_> {
         let waiting = self.waiting.into_iter().map(Rows::Batch);
         Ok(encoded.chain(waiting).collect())
     }
-}
-
-/// The encodings of columns, by their first rows. Where many values differ a dictionary is of no use: it costs a look-up for each
-/// value, and the values are written besides.
-fn encoded(
-    mut properties: WriterPropertiesBuilder,
-    schema: &Schema,
-    rows: &RecordBatch,
-) -> WriterPropertiesBuilder {
-    for (field, first) in schema.fields().iter().zip(rows.columns()) {
-        let column = ColumnPath::new(vec![field.name().clone()]);
-        // Of numbers the differences are small, and of texts the lengths are.
-        let encoding = match field.data_type() {
-            DataType::Int64 => Encoding::DELTA_BINARY_PACKED,
-            DataType::Utf8 => Encoding::DELTA_LENGTH_BYTE_ARRAY,
-            DataType::Float64 => Encoding::PLAIN,
-            _ => continue,
-        };
-        properties = properties.set_column_encoding(column.clone(), encoding);
-        let ascends = is_ascending(field.name()) && *field.data_type() == DataType::Int64;
-        if ascends || rarely_repeat(first) {
-            properties = properties.set_column_dictionary_enabled(column, false);
-        }
-    }
-    properties
-}
-
-/// Whether values of a column are there a few times each at most.
-fn rarely_repeat(column: &dyn Array) -> bool {
-    fn most<T: Hash + Eq>(values: impl Iterator<Item = Option<T>>) -> bool {
-        let mut there = 0;
-        let mut seen = HashSet::new();
-        for value in values.flatten() {
-            there += 1;
-            seen.insert(value);
-        }
-        there >= ROWS_OF_A_SAMPLE && seen.len() > there / 8
-    }
-    match column.data_type() {
-        DataType::Int64 => most(column.as_primitive::<Int64Type>().iter()),
-        DataType::Float64 => {
-            let bits = |number: Option<f64>| number.map(f64::to_bits);
-            most(column.as_primitive::<Float64Type>().iter().map(bits))
-        }
-        DataType::Utf8 => most(column.as_string::<i32>().iter()),
-        _ => false,
-    }
-}
-
-/// Whether a column has other numbers in nearly all rows, each a little more than that before.
-fn is_ascending(column: &str) -> bool {
-    matches!(column, "frame" | "time_ns" | "start_ns" | "end_ns")
 }
 
 /// Parquet counts columns without the structures that they are in. The columns before the one that rows are sorted by are plain.

@@ -18,6 +18,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use tempfile::NamedTempFile;
+use tracewire_dataset::with_encodings;
 use tracewire_views::words::printable;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -348,10 +349,13 @@ fn write_parquet(
     schema: SchemaRef,
     batches: impl Iterator<Item = anyhow::Result<RecordBatch>>,
 ) -> anyhow::Result<()> {
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(Default::default()))
-        .build();
-    let mut writer = ArrowWriter::try_new(out, schema, Some(properties))?;
+    let mut batches = batches.peekable();
+    let mut properties =
+        WriterProperties::builder().set_compression(Compression::ZSTD(Default::default()));
+    if let Some(Ok(first)) = batches.peek() {
+        properties = with_encodings(properties, &schema, first);
+    }
+    let mut writer = ArrowWriter::try_new(out, schema, Some(properties.build()))?;
     for batch in batches {
         writer.write(&batch?)?;
     }
