@@ -373,19 +373,19 @@ impl Resolver {
             }
             let is_set = self.is_given(number);
             for (location, mut error) in refused {
-                if let (Problem::Expression(reason) | Problem::Redacted(reason), Some(place)) =
+                if let (problem @ (Problem::Expression(_) | Problem::Redacted(_)), Some(place)) =
                     (&error.problem, &error.place)
                 {
                     // As GDB has it: a condition that fits some of the locations leaves the others out. So does a count of what may
                     // not be kept at some of them. The entries and returns of a span are no alternatives.
-                    let is_redacted = matches!(error.problem, Problem::Redacted(_));
+                    let is_redacted = matches!(problem, Problem::Redacted(_));
                     if is_set && !(is_redacted && tracepoint.span.is_some()) {
                         self.left_out.insert((number, location.address));
                         resolution.warnings.push(ResolveWarning {
                             place: place.clone(),
                             address: location.address,
                             message: format!(
-                                "tracepoint {number} is not set in {} ({}:{}): {reason}",
+                                "tracepoint {number} is not set in {} ({}:{}): {problem}",
                                 location
                                     .function
                                     .as_deref()
@@ -396,7 +396,7 @@ impl Resolver {
                         });
                         continue;
                     }
-                    if many && !is_redacted {
+                    if many && let Problem::Expression(reason) = problem {
                         error.problem = Problem::ExpressionThere {
                             reason: reason.clone(),
                             location: location.to_string(),

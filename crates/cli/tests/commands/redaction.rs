@@ -420,7 +420,7 @@ fn a_count_leaves_out_the_places_of_secrets() {
     let ran = built.run(&["record", "-t", spec, "-o", "out.tf", "--", "./program"]);
     ran.code(0).says(&[
         "tracepoint 1 is not set in own_step (",
-        ": value is redacted",
+        ": value is redacted (--no-default-redactions records",
         "hits: tracepoint 1 2\n",
     ]);
     let spec = "login : count() by $rdi";
