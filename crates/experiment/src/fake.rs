@@ -153,13 +153,13 @@ impl FakeTarget {
                 block: &mut self.block,
                 calls: &mut self.calls,
             };
-            let told = handler.hit(hit, &mut thread);
-            if told.step {
+            let next = handler.hit(hit, &mut thread);
+            if next.step {
                 self.stepping.insert(moment.thread);
             } else {
                 self.stepping.remove(&moment.thread);
             }
-            outcome = Some(told);
+            outcome = Some(next);
         }
         if moment.killed {
             self.stepping.remove(&moment.thread);

@@ -26,7 +26,7 @@ pub enum Served {
 impl Served {
     /// The form in a trace file.
     #[must_use]
-    pub fn told(&self) -> tracewire_model::Served {
+    pub fn in_file(&self) -> tracewire_model::Served {
         let (mechanism, reason) = match self {
             Self::Jump(way) => (*way, None),
             Self::Trap(reason) => ("trap", reason.clone()),

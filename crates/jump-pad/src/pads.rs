@@ -471,7 +471,7 @@ impl Pads for JumpPads {
                 }),
                 ..RunEnd::new(StopReason::Error, tracepoint(block))
             },
-            PadStop::Told => return None,
+            PadStop::Requested => return None,
         })
     }
 

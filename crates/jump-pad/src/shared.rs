@@ -35,7 +35,7 @@ pub enum Orphaned {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PadStop {
     /// The tracer has ended it.
-    Told,
+    Requested,
     /// A ring was full.
     Full,
     /// The tracepoint of this block has reached its pass count.
@@ -45,7 +45,7 @@ pub enum PadStop {
 }
 
 pub(crate) mod stop {
-    pub(crate) const TOLD: u32 = 1;
+    pub(crate) const REQUESTED: u32 = 1;
     pub(crate) const FULL: u32 = 2;
     pub(crate) const PASS_COUNT: u32 = 3;
     pub(crate) const ERROR: u32 = 4;
@@ -228,7 +228,7 @@ impl Shared {
     /// Has all pads do nothing from now on.
     pub fn stop(&self) {
         let stop = self.atomic32(header::STOP);
-        let _ = stop.compare_exchange(0, stop::TOLD, Ordering::AcqRel, Ordering::Acquire);
+        let _ = stop.compare_exchange(0, stop::REQUESTED, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Why pads do nothing; `None` while they collect.
@@ -240,7 +240,7 @@ impl Shared {
             stop::FULL => Some(PadStop::Full),
             stop::PASS_COUNT => Some(PadStop::PassCount(word >> 8)),
             stop::ERROR => Some(PadStop::Error(word >> 8)),
-            _ => Some(PadStop::Told),
+            _ => Some(PadStop::Requested),
         }
     }
 

@@ -183,7 +183,7 @@ pub fn served<S: FrameStore>(
     tracepoint: &tracewire_experiment::Tracepoint,
 ) -> Option<Served> {
     let served = experiment.last_served(tracepoint.definition().address)?;
-    Some(served.told())
+    Some(served.in_file())
 }
 
 /// Every tracepoint of the run by number: those there are, and those that went with their modules. One that came

@@ -53,7 +53,7 @@ pub use error::{LeanRefused, RecordError};
 pub use limits::{BudgetRefused, RateError};
 pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use policy::{Denied, Policy, PolicyError};
-pub use processes::{Observers, RecordedPart, RunReport, Told};
+pub use processes::{EndedProcesses, Observers, RecordedPart, RunReport};
 pub use recorder::Recorder;
 pub use report::FileShare;
 pub use report::{Ending, Report, program_words};

@@ -22,7 +22,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Whether it only found places, and nothing that is to be told of each process. What is wrong with the files of modules is told
+    /// Whether it only found places, and nothing that is to be reported for each process. What is wrong with the files of modules is reported
     /// once.
     fn is_plain(&self) -> bool {
         let Resolution {

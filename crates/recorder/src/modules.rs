@@ -52,7 +52,7 @@ impl Modules {
         &self.symbols
     }
 
-    /// The same, to be told what the program has selected.
+    /// The same, to be given what the program has selected.
     pub const fn symbols_mut(&mut self) -> &mut Symbols {
         &mut self.symbols
     }

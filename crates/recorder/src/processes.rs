@@ -60,8 +60,8 @@ pub trait Observers: Sync {
 pub struct RunReport {
     /// The parts, in the order in which they ended.
     pub parts: Vec<RecordedPart>,
-    /// What there was besides, of which the observers were told alone ([`Recorder::rotate`](crate::Recorder::rotate)).
-    pub told: Told,
+    /// What there was besides, which only the observers got ([`Recorder::rotate`](crate::Recorder::rotate)).
+    pub ended: EndedProcesses,
     /// The processes that were not recorded.
     pub failed: Vec<(ThreadId, RecordError)>,
     /// How long their threads were stopped.
@@ -72,7 +72,7 @@ pub struct RunReport {
 
 /// Processes that have ended in a run that may have any number of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Told {
+pub struct EndedProcesses {
     /// How many were recorded.
     pub processes: u64,
     /// How many frames there are of them.
@@ -137,7 +137,7 @@ pub fn record(
         observers,
         report: Mutex::new(RunReport {
             parts: Vec::new(),
-            told: Told::default(),
+            ended: EndedProcesses::default(),
             failed: Vec::new(),
             stops: StopTimes::default(),
             canary_failure: None,
@@ -165,7 +165,9 @@ pub fn record(
         .unwrap_or_else(PoisonError::into_inner);
     // What is wrong with all of them is wrong with the run.
     match report.failed.pop() {
-        Some((_, error)) if report.parts.is_empty() && report.told == Told::default() => {
+        Some((_, error))
+            if report.parts.is_empty() && report.ended == EndedProcesses::default() =>
+        {
             let folder = shared.folder.into_inner();
             folder.unwrap_or_else(PoisonError::into_inner).discard();
             Err(error)
@@ -556,8 +558,8 @@ impl<'r> Shared<'r> {
         if self.keeps_all() {
             all.parts.push(part);
         } else {
-            all.told.processes += 1;
-            all.told.frames += part.report.frames();
+            all.ended.processes += 1;
+            all.ended.frames += part.report.frames();
         }
     }
 
@@ -573,7 +575,7 @@ impl<'r> Shared<'r> {
         if self.keeps_all() {
             all.failed.push((process, error));
         } else {
-            all.told.failed += 1;
+            all.ended.failed += 1;
         }
     }
 }

@@ -247,7 +247,7 @@ impl<'o> Recording<'o> {
         if let Some(mut ended) = self.ended.take() {
             self.stop_experiment(&ended.ending, ended.now);
             let cleared = self.process.clear_out();
-            self.told_of_leaving(cleared);
+            self.note_leaving(cleared);
             fail_point!("record/cleared");
             ended.has_left_pads = true;
             self.ended = Some(ended);
@@ -257,10 +257,10 @@ impl<'o> Recording<'o> {
     /// Lets the program go, from which everything is taken out; [`end`](Self::end) writes the file.
     pub fn let_go(&mut self) {
         let gone = self.process.let_go();
-        self.told_of_leaving(gone);
+        self.note_leaving(gone);
     }
 
-    fn told_of_leaving(&mut self, result: Result<(), tracewire_target_linux::Error>) {
+    fn note_leaving(&mut self, result: Result<(), tracewire_target_linux::Error>) {
         if let Err(error) = result {
             let words = format!("letting the program go: {error}");
             self.warn(Warning::Detach(words));

@@ -618,12 +618,12 @@ impl Trace {
             .tracepoints()
             .map(|tracepoint| {
                 let mut definition = tracepoint.definition().clone();
-                if let Some(told) = self
+                if let Some(defined) = self
                     .definitions
                     .iter()
-                    .find(|told| told.key() == definition.key())
+                    .find(|defined| defined.key() == definition.key())
                 {
-                    definition.source.clone_from(&told.source);
+                    definition.source.clone_from(&defined.source);
                 }
                 Tracepoint {
                     usage: Some(tracepoint.usage()),
@@ -631,7 +631,7 @@ impl Trace {
                     served: self
                         .experiment
                         .last_served(tracepoint.definition().address)
-                        .map(tracewire_experiment::Served::told),
+                        .map(tracewire_experiment::Served::in_file),
                     ..Tracepoint::new(definition)
                 }
             })

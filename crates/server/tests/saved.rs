@@ -160,7 +160,7 @@ fn gdb_saves_the_frames_as_they_are() {
 }
 
 #[test]
-fn gdb_is_told_that_nothing_runs() {
+fn gdb_learns_that_nothing_runs() {
     let folder = tempfile::tempdir().unwrap();
     let socket = ConnectionAddress::Unix(folder.path().join("socket"));
     let said = gdb(

@@ -220,7 +220,7 @@ impl Tracee {
         let before = registers.rip;
         let mut swallow = false;
         // A thread at a breakpoint that stays inserted reaches it again, and must not be counted twice.
-        let mut told = thread.at;
+        let mut counted_site = thread.at;
         if let Some(site) = thread.at {
             registers.rip = site;
         } else if let Some(Pending::Signal(info)) = &thread.pending
@@ -248,7 +248,7 @@ impl Tracee {
         if let Some((site, place)) = self.breakpoints.in_slot(registers.rip) {
             undo(place, site, &mut registers);
             if !matches!(place, Place::At(_)) {
-                told = Some(site);
+                counted_site = Some(site);
             }
         }
         if registers.rip != before {
@@ -259,7 +259,7 @@ impl Tracee {
                 thread.pending = None;
             }
             thread.at = None;
-            if let Some(site) = told {
+            if let Some(site) = counted_site {
                 thread.repeated = Some((site, registers.rsp));
             }
         }

@@ -230,13 +230,13 @@ pub(crate) fn take_over(
 ) -> usize {
     let mut jumps = 0;
     for Journal { range, reading, .. } in journals(memory, thread).unwrap_or_default() {
-        for told in reading.jumps {
-            let mut present = vec![0; told.written.len()];
-            let read = memory.read(told.site, &mut present);
+        for jump in reading.jumps {
+            let mut present = vec![0; jump.written.len()];
+            let read = memory.read(jump.site, &mut present);
             if read == present.len()
-                && present == told.written
-                && memory.write(told.site, &told.original).is_ok()
-                && Some(told.site) != linker_hook
+                && present == jump.written
+                && memory.write(jump.site, &jump.original).is_ok()
+                && Some(jump.site) != linker_hook
             {
                 jumps += 1;
             }

@@ -100,7 +100,7 @@ impl Patcher<'_> {
             return;
         }
         self.unmap_unused();
-        // Where it cannot be had, the reason is told when the pads are set up.
+        // Where it cannot be had, the reason is reported when the pads are set up.
         if let Ok(memory) = self.make_shared(layout.size() + JOURNAL_SIZE, &[]) {
             self.tracee
                 .fast

@@ -167,11 +167,11 @@ struct TickerThread {
 impl TickerThread {
     fn start() -> Option<Self> {
         let beat = Arc::new(AtomicU64::new(SLOWEST.as_nanos() as u64));
-        let told = Arc::clone(&beat);
+        let shared = Arc::clone(&beat);
         // SAFETY: gettid cannot fail and touches nothing.
         let waiting = unsafe { libc::gettid() };
         let tick = move || loop {
-            match told.load(Ordering::Acquire) {
+            match shared.load(Ordering::Acquire) {
                 0 => return,
                 beat => std::thread::park_timeout(Duration::from_nanos(beat)),
             }

@@ -69,8 +69,8 @@ impl Process {
         loop {
             self.patcher().take_memory_back()?;
             self.tell_gone(handler);
-            if let Some(told) = self.tracee.threads.next_ending() {
-                return Ok(Some(told));
+            if let Some(ending) = self.tracee.threads.next_ending() {
+                return Ok(Some(ending));
             }
             if let Some(ended) = self.tracee.threads.ended {
                 return Ok(Some((self.tracee.threads.process(), ended)));
@@ -89,7 +89,7 @@ impl Process {
             let (id, event) = if let Some(id) = self.tracee.threads.next_ready() {
                 (id, self.act(id, handler)?)
             } else if let Some((id, status)) = wait_queue::take(|id| self.tracee.threads.has(id)) {
-                (id, self.told(id, status, handler)?)
+                (id, self.handle_wait_status(id, status, handler)?)
             } else {
                 return Ok(None);
             };
@@ -106,7 +106,7 @@ impl Process {
     }
 
     /// Acts on what a wait has reported.
-    pub(crate) fn told(
+    pub(crate) fn handle_wait_status(
         &mut self,
         id: Tid,
         status: Status,

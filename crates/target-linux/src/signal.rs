@@ -167,16 +167,16 @@ impl Process {
                     self.pass_on(id, info, registers, handler)
                 };
             }
-            let told = matches!(event, Some(Event::Stopped(_)));
+            let is_reported = matches!(event, Some(Event::Stopped(_)));
             if let Some(thread) = self.tracee.threads.get_mut(id) {
                 thread.repeated = Some((site, registers.rsp));
-                if !told {
+                if !is_reported {
                     thread.pending = Some(Pending::Signal(info));
                 }
             }
             // A debugger stops before it as before any other breakpoint, and skips it if it knows that it is the
             // program's.
-            if told && let Some(stopped) = self.tracee.threads.stopped(id) {
+            if is_reported && let Some(stopped) = self.tracee.threads.stopped(id) {
                 let _ = stopped.set_instruction_pointer(site);
             }
         }

@@ -107,14 +107,14 @@ impl Thread {
     /// Changes it, from an offset on. `None` where there is no signal, or the bytes do not fit.
     pub(crate) fn set_signal_info(&mut self, abi: Abi, offset: usize, bytes: &[u8]) -> Option<()> {
         let before = bytes_of(&self.pending_info()?);
-        let mut told = self.signal_info(abi)?;
-        told.get_mut(offset..offset.checked_add(bytes.len())?)?
+        let mut info = self.signal_info(abi)?;
+        info.get_mut(offset..offset.checked_add(bytes.len())?)?
             .copy_from_slice(bytes);
         let info = match abi {
-            Abi::Bits64 => told,
+            Abi::Bits64 => info,
             Abi::Bits32 => {
                 let mut wide = before;
-                convert(&told, &mut wide, false);
+                convert(&info, &mut wide, false);
                 wide
             }
         };

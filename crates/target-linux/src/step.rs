@@ -90,16 +90,16 @@ impl Tracee {
             .threads
             .get(id)
             .is_some_and(|thread| thread.is_triggered());
-        let mut told = None;
+        let mut own_trap = None;
         if let (Some(stopped), Ok(mask)) = (self.threads.stopped(id), mask) {
             let _ = stopped.set_signal_mask(mask);
             // A trap that the instruction makes itself is the program's.
-            told = stopped.signal_info().ok().filter(|info| {
+            own_trap = stopped.signal_info().ok().filter(|info| {
                 ran == Ran::Through && (stepping || triggered || info.si_code == libc::SI_KERNEL)
             });
         }
         if let Some(thread) = self.threads.get_mut(id) {
-            if let Some(info) = told {
+            if let Some(info) = own_trap {
                 thread.pending = Some(Pending::Signal(info));
             }
             if thread.pending.is_some() {

@@ -208,11 +208,11 @@ impl Tracee {
     pub(crate) fn wait_while_awake(&self) -> Result<Option<(Tid, Status)>, Errno> {
         let mut wait_limit = WaitLimit::new(STOP_LIMIT);
         loop {
-            if let Some(told) = wait_queue::take(|id| self.threads.has(id)) {
-                return Ok(Some(told));
+            if let Some(report) = wait_queue::take(|id| self.threads.has(id)) {
+                return Ok(Some(report));
             }
-            if let Some(told) = wait_queue::poll_any()? {
-                return Ok(Some(told));
+            if let Some(report) = wait_queue::poll_any()? {
+                return Ok(Some(report));
             }
             if !wait_limit.lasts() {
                 let mut expected = self.threads.iter().filter(|thread| thread.can_be_stopped());

@@ -144,7 +144,7 @@ impl Tracee {
     /// Waits for a report of a thread, of this process or another one.
     pub(crate) fn wait(&self) -> Result<(Tid, Status), nix::errno::Errno> {
         match wait_queue::take(|id| self.threads.has(id)) {
-            Some(told) => Ok(told),
+            Some(report) => Ok(report),
             None => wait_queue::wait_any(),
         }
     }

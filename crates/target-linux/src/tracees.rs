@@ -112,7 +112,7 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
             }
         }
         let (id, status) = match wait_queue::wait_any() {
-            Ok(told) => told,
+            Ok(report) => report,
             Err(Errno::EINTR) => continue,
             Err(error) => {
                 let process = members
@@ -128,7 +128,7 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
         let owner = owner_of(members, id, |member| &mut member.process.tracee);
         match owner.and_then(|place| Some((place, members.get_mut(place)?))) {
             Some((place, Member { process, handler })) => {
-                match process.told(id, status, *handler) {
+                match process.handle_wait_status(id, status, *handler) {
                     Ok(None) => {}
                     Ok(Some(event)) => return (place, Ok(event)),
                     Err(error) => return (place, Err(error)),
@@ -332,7 +332,7 @@ impl Tracees {
                 return Ok(TraceesEvent::NothingRuns);
             }
             let (id, status) = match wait_queue::wait_any() {
-                Ok(told) => told,
+                Ok(report) => report,
                 Err(Errno::EINTR) => continue,
                 Err(Errno::ECHILD) => return Ok(TraceesEvent::NothingRuns),
                 Err(error) => {
@@ -346,7 +346,7 @@ impl Tracees {
             let owner = owner_of(&mut self.processes, id, |process| &mut process.tracee);
             match owner.and_then(|place| self.processes.get_mut(place)) {
                 Some(process) => {
-                    let event = process.told(id, status, handler)?;
+                    let event = process.handle_wait_status(id, status, handler)?;
                     if let Some(event) = event {
                         let process = process.tracee.threads.process_of(id);
                         self.adopt();

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use crate::ptrace::{Running, Status, Stopped, Tid};
 
 thread_local! {
-    static TOLD: RefCell<VecDeque<(Tid, Status)>> = const { RefCell::new(VecDeque::new()) };
+    static REPORTS: RefCell<VecDeque<(Tid, Status)>> = const { RefCell::new(VecDeque::new()) };
 }
 
 thread_local! {
@@ -44,7 +44,7 @@ pub(crate) fn is_owned(process: Tid) -> bool {
 /// and its parent cannot reap it before it is resumed. This resumes it from that stop, reported already or not.
 pub(crate) fn release(thread: Stopped, signal: i32) {
     if let Err(id) = thread.detach(signal) {
-        match take(|told| told == id) {
+        match take(|of| of == id) {
             Some((_, status)) => {
                 if !matches!(status, Status::Exited(_) | Status::Killed(..)) {
                     release(Running::born(id).stopped(), 0);
@@ -77,20 +77,20 @@ fn is_let_go(id: Tid, status: Status) -> bool {
 
 /// Keeps a report of a thread.
 pub(crate) fn keep(id: Tid, status: Status) {
-    TOLD.with_borrow_mut(|told| told.push_back((id, status)));
+    REPORTS.with_borrow_mut(|reports| reports.push_back((id, status)));
 }
 
 /// Takes the first report of a wanted thread.
 pub(crate) fn take(wanted: impl Fn(Tid) -> bool) -> Option<(Tid, Status)> {
-    TOLD.with_borrow_mut(|told| {
-        let place = told.iter().position(|(id, _)| wanted(*id))?;
-        told.remove(place)
+    REPORTS.with_borrow_mut(|reports| {
+        let place = reports.iter().position(|(id, _)| wanted(*id))?;
+        reports.remove(place)
     })
 }
 
 /// The threads with reports in the queue.
 pub(crate) fn threads() -> Vec<Tid> {
-    TOLD.with_borrow(|told| told.iter().map(|(id, _)| *id).collect())
+    REPORTS.with_borrow(|reports| reports.iter().map(|(id, _)| *id).collect())
 }
 
 /// Waits for any thread that the calling thread traces (or any child of it).
@@ -131,8 +131,8 @@ pub(crate) fn poll_any() -> Result<Option<(Tid, Status)>, Errno> {
 
 /// The next report of one thread; `None` where there is none.
 pub(crate) fn poll_for(thread: Tid) -> Result<Option<Status>, Errno> {
-    let (told, status) = wait(thread, libc::__WALL | libc::WNOHANG)?;
-    Ok((told != 0).then(|| Status::decode(status)))
+    let (found, status) = wait(thread, libc::__WALL | libc::WNOHANG)?;
+    Ok((found != 0).then(|| Status::decode(status)))
 }
 
 fn wait(thread: Tid, options: c_int) -> Result<(Tid, c_int), Errno> {

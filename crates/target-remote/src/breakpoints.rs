@@ -232,13 +232,13 @@ impl Breakpoints {
     /// How a thread steps from an address.
     pub(crate) fn step_way(&self, stub: &Stub, address: Address) -> StepWay {
         // Where the program counter may be left after the breakpoint, it does not say whether the instruction was executed.
-        let is_told = stub.machine().bytes_after_breakpoint() == 0;
+        let is_reported = stub.machine().bytes_after_breakpoint() == 0;
         match self.sites.get(&address) {
             Some(Site {
                 way: Way::Packet(..),
                 stepped_over,
                 ..
-            }) if is_told && self.lifted != Some(address) => match stepped_over {
+            }) if is_reported && self.lifted != Some(address) => match stepped_over {
                 Some(true) => StepWay::Over,
                 Some(false) => StepWay::Lift,
                 None => StepWay::Try,

@@ -164,7 +164,7 @@ impl<E: Execution> Replay<E> {
 
     /// Stops at the current instant. Without a thread the instruction decides which one has stopped.
     fn stand(&mut self, number: Option<u64>, thread: Option<ThreadId>, cause: StopCause) -> Stop {
-        self.told = None;
+        self.reported = None;
         let of_number = || {
             let executed = number.and_then(|number| self.execution.instruction(number));
             executed.map_or_else(|| self.current_thread(), |executed| thread_of(executed.cpu))
@@ -179,7 +179,7 @@ impl<E: Execution> Replay<E> {
         if matches!(found.cause, StopCause::Watchpoint(..))
             && watches_before(self.execution.machine())
         {
-            self.told = Some((found.number, direction));
+            self.reported = Some((found.number, direction));
         }
     }
 
@@ -203,7 +203,7 @@ impl<E: Execution> Replay<E> {
             })
         });
         let before = watches_before(self.execution.machine());
-        let start = match self.told {
+        let start = match self.reported {
             Some((number, Direction::Forward)) if number == accesses => number + 1,
             _ => accesses,
         };
@@ -238,7 +238,7 @@ impl<E: Execution> Replay<E> {
             })
         });
         let stops_before = watches_before(self.execution.machine());
-        let end = match self.told {
+        let end = match self.reported {
             Some((number, Direction::Backward)) if number + 1 == before => number,
             _ => before,
         };

@@ -174,8 +174,8 @@ impl<'e> Played<'e> {
         self.bytes.clear();
         self.bytes.resize(length, None);
         let address = canonical(self.recorded.machine(), address);
-        let told = self.visits.memory(address, &mut self.bytes);
-        if self.recorded.answer(told).is_none() {
+        let read = self.visits.memory(address, &mut self.bytes);
+        if self.recorded.answer(read).is_none() {
             self.bytes.fill(None);
         }
         self.recorded.fill_code(address, &mut self.bytes);

@@ -383,10 +383,10 @@ impl Execution for Recorded {
     }
 
     fn memory(&self, _: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]) {
-        let told = self
+        let read = self
             .recording
             .memory_at(InstructionNumber(instant), address, bytes);
-        if self.answer(told).is_none() {
+        if self.answer(read).is_none() {
             bytes.fill(None);
         }
         self.fill_code(address, bytes);

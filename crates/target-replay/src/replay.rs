@@ -39,7 +39,7 @@ pub struct Replay<E> {
     /// The cpu whose stop was reported last: it does not stop again at the same place.
     pub(crate) stopped: Option<u32>,
     /// The access that was reported last before it was made, or undone.
-    pub(crate) told: Option<(u64, Direction)>,
+    pub(crate) reported: Option<(u64, Direction)>,
 }
 
 impl<E: Execution> Replay<E> {
@@ -54,7 +54,7 @@ impl<E: Execution> Replay<E> {
             tracepoints: BTreeSet::new(),
             stepping: BTreeSet::new(),
             stopped: None,
-            told: None,
+            reported: None,
         };
         replay.go_to(0);
         replay
@@ -83,7 +83,7 @@ impl<E: Execution> Replay<E> {
     /// Moves to the instant before an instruction, or to the end if there are fewer.
     pub fn go_to(&mut self, number: u64) {
         self.position = number.min(self.execution.instructions());
-        self.told = None;
+        self.reported = None;
         self.stepping.clear();
         let next = self.execution.instruction(self.position);
         self.stopped = next.map(|executed| executed.cpu);

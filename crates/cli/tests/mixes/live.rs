@@ -110,7 +110,7 @@ fn describe<S: FrameStore>(experiment: &Experiment<S>) -> Description {
                 skipped: tracepoint.skipped(),
                 served: experiment
                     .last_served(definition.address)
-                    .map(tracewire_experiment::Served::told),
+                    .map(tracewire_experiment::Served::in_file),
                 ..Tracepoint::new(definition)
             }
         })

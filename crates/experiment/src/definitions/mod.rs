@@ -268,12 +268,12 @@ mod tests {
             if let Ok(read) = Definitions::parse(&text)
                 && let Ok(written) = read.to_text()
             {
-                let told = |of: &Definitions| {
+                let meaning = |of: &Definitions| {
                     let tracepoints = of.parts.tracepoints.iter();
                     tracepoints.map(|one| one.definition.clone()).collect::<Vec<_>>()
                 };
-                let again = Definitions::parse(&written).map(|again| told(&again));
-                prop_assert_eq!(again, Ok(told(&read)));
+                let again = Definitions::parse(&written).map(|again| meaning(&again));
+                prop_assert_eq!(again, Ok(meaning(&read)));
             }
         }
     }

@@ -38,7 +38,7 @@ static CONTROL: OnceLock<(Mutex<Controlled>, PathBuf)> = OnceLock::new();
 /// Whether a run is on; callbacks of translated code return at once otherwise.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// Told when a run is forgotten.
+/// Signalled when a run is forgotten.
 static FORGOTTEN: Condvar = Condvar::new();
 
 /// How long the end of QEMU waits for the other side to take the last frames.
@@ -282,7 +282,7 @@ extern "C" fn on_exit(_: Id, _: *mut c_void) {
     if let Some((_, socket)) = CONTROL.get() {
         let _ = std::fs::remove_file(socket);
     }
-    // The stub has told the other side that the guest is gone. What it has not taken by now would be lost.
+    // The stub has reported to the other side that the guest is gone. What it has not taken by now would be lost.
     if let Some(controlled) = controlled() {
         drop(FORGOTTEN.wait_timeout_while(controlled, LAST_LOOK, |one| one.run.is_some()));
     }

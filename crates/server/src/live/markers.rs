@@ -21,7 +21,7 @@ pub(super) struct Markers {
     modules: Vec<(PathBuf, u64)>,
     list: Vec<Known>,
     /// How many have been reported to the client.
-    told: usize,
+    reported: usize,
     /// The values that are read at the tracepoints.
     pub(super) values: BTreeMap<Address, Vec<MarkerValue>>,
 }
@@ -72,7 +72,7 @@ impl Markers {
 
     /// The first markers.
     pub(super) fn first(&mut self, process: Option<&Process>) -> Reply {
-        self.told = 0;
+        self.reported = 0;
         if let Some(process) = process {
             self.refresh(process);
         }
@@ -83,8 +83,8 @@ impl Markers {
     pub(super) fn more(&mut self) -> Reply {
         let mut room = PACKET_SIZE;
         let mut markers = Vec::new();
-        for known in self.list.iter().skip(self.told) {
-            let marker = known.told();
+        for known in self.list.iter().skip(self.reported) {
+            let marker = known.marker();
             let length = 20 + 2 * (marker.id.0.len() + marker.extra.0.len());
             match room.checked_sub(length) {
                 Some(rest) => room = rest,
@@ -93,8 +93,8 @@ impl Markers {
             }
             markers.push(marker);
         }
-        self.told += markers.len();
-        told(markers)
+        self.reported += markers.len();
+        reply_with(markers)
     }
 
     /// Those at an address.
@@ -103,7 +103,7 @@ impl Markers {
             self.refresh(process);
         }
         let here = self.list.iter().filter(|known| known.address == address);
-        told(here.map(Known::told).collect())
+        reply_with(here.map(Known::marker).collect())
     }
 
     /// Prepares a static tracepoint that is about to be defined, or returns why it cannot be.
@@ -130,7 +130,7 @@ impl Markers {
 }
 
 impl Known {
-    fn told(&self) -> Marker {
+    fn marker(&self) -> Marker {
         Marker {
             address: self.address,
             id: HexBytes(self.id.clone().into_bytes()),
@@ -139,7 +139,7 @@ impl Known {
     }
 }
 
-fn told(markers: Vec<Marker>) -> Reply {
+fn reply_with(markers: Vec<Marker>) -> Reply {
     if markers.is_empty() {
         Reply::End
     } else {

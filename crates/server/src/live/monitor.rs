@@ -25,7 +25,7 @@ const HELP: &str = "The following monitor commands are supported:
   set remote-debug <0|1>
     Show the packets
   set debug-format option1[,option2,...]
-    Say what goes with what is told
+    Say what goes with what is reported
     Options: all, none, timestamp
   exit
     End the server, and the program unless it was attached to

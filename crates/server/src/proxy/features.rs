@@ -4,7 +4,7 @@ use tracewire_packets::family::features::{Feature, FeatureList, FeatureValue};
 
 use crate::trace::{announce_frames, announce_runs};
 
-/// What the stub may announce and the client is not told: the client evaluates conditions by itself, so that a breakpoint where a
+/// What the stub may announce and the client does not get: the client evaluates conditions by itself, so that a breakpoint where a
 /// tracepoint is stops for both; it stops all threads; and it agrees on acknowledgements with this server.
 const NOT_PASSED: [&str; 4] = [
     "QNonStop",

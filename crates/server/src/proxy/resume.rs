@@ -51,9 +51,9 @@ pub(super) struct Running {
     interrupted: Option<Instant>,
 }
 
-/// What a client is to be told.
+/// What a client gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Told {
+pub(super) enum ClientReport {
     /// Nothing yet: the program runs.
     Nothing,
     /// These packets, of which the last one says that the program has stopped.
@@ -149,7 +149,11 @@ fn without_signals(actions: &ResumeActions) -> Vec<u8> {
 
 impl Proxy {
     /// Lets the program run as a client wants it.
-    pub(super) fn resume(&mut self, plan: Plan, client: &mut Client) -> Result<Told, RemoteError> {
+    pub(super) fn resume(
+        &mut self,
+        plan: Plan,
+        client: &mut Client,
+    ) -> Result<ClientReport, RemoteError> {
         if plan.is_reverse {
             // QEMU executes instructions again to go back.
             self.take_back("the program runs backwards");
@@ -165,7 +169,7 @@ impl Proxy {
     }
 
     /// Lets a request pass as it is.
-    fn pass_on(&mut self, plan: Plan) -> Result<Told, RemoteError> {
+    fn pass_on(&mut self, plan: Plan) -> Result<ClientReport, RemoteError> {
         self.target.restore()?;
         self.target.stub_mut().send(&plan.first)?;
         self.running = Some(Running {
@@ -173,7 +177,7 @@ impl Proxy {
             is_passed: true,
             interrupted: None,
         });
-        Ok(Told::Nothing)
+        Ok(ClientReport::Nothing)
     }
 
     /// Brings threads past tracepoints, and lets the program run.
@@ -182,16 +186,16 @@ impl Proxy {
         plan: Plan,
         request: &[u8],
         interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<Told, RemoteError> {
+    ) -> Result<ClientReport, RemoteError> {
         self.on_the_way = Some(plan.clone());
-        let told = self.go_past(plan, request, interrupted)?;
+        let report = self.go_past(plan, request, interrupted)?;
         self.on_the_way = None;
-        Ok(told)
+        Ok(report)
     }
 
     /// After an error that has ended the trace run: lets what ran run on, without tracepoints. `None` where the client is to get the stop: for
     /// a step, an interrupt, and a stop that may be the client's.
-    pub(super) fn run_on(&mut self) -> Result<Option<Told>, RemoteError> {
+    pub(super) fn run_on(&mut self) -> Result<Option<ClientReport>, RemoteError> {
         let running = self.running.take();
         let is_interrupted = running.is_some_and(|running| running.interrupted.is_some());
         let plan = self.on_the_way.take();
@@ -199,9 +203,9 @@ impl Proxy {
         match plan {
             Some(plan) if self.lost.is_none() => {
                 let again = plan.again.clone();
-                let told = self.go(plan, &again, &mut || false);
+                let report = self.go(plan, &again, &mut || false);
                 self.on_the_way = None;
-                told.map(Some)
+                report.map(Some)
             }
             _ => Ok(None),
         }
@@ -212,7 +216,7 @@ impl Proxy {
         plan: Plan,
         request: &[u8],
         interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<Told, RemoteError> {
+    ) -> Result<ClientReport, RemoteError> {
         if self.is_inside() {
             self.runs_inside();
             return self.pass_on(plan);
@@ -252,14 +256,14 @@ impl Proxy {
                     return self.go(plan, &again, interrupted);
                 }
                 self.running = None;
-                return Ok(self.told(payload));
+                return Ok(self.stopped(payload));
             }
             Passed::Gone(payload) => return Ok(self.program_gone(payload)),
             Passed::Interrupted => {
                 self.running = None;
                 let stop = self.target.last_stop();
                 let payload = stop.map(|stop| stop.with_signal(Signal::INTERRUPT));
-                return Ok(self.told(payload.unwrap_or_default()));
+                return Ok(self.stopped(payload.unwrap_or_default()));
             }
         }
         self.target.restore()?;
@@ -269,7 +273,7 @@ impl Proxy {
             is_passed: false,
             interrupted: since,
         });
-        Ok(Told::Nothing)
+        Ok(ClientReport::Nothing)
     }
 
     /// Whether a thread that has made a step is still in the range that it is to leave.
@@ -290,7 +294,7 @@ impl Proxy {
     }
 
     /// The packets that report a stop to a client. What the stub sent before the stop comes first.
-    fn told(&mut self, payload: Vec<u8>) -> Told {
+    fn stopped(&mut self, payload: Vec<u8>) -> ClientReport {
         let stop = self.target.last_stop();
         self.selected = stop.and_then(|stop| stop.thread);
         if let Some(child) = stop.and_then(|stop| stop.child) {
@@ -298,10 +302,10 @@ impl Proxy {
         }
         let mut all = self.target.take_asides();
         all.push(payload);
-        Told::Stopped(all)
+        ClientReport::Stopped(all)
     }
 
-    fn program_gone(&mut self, payload: Vec<u8>) -> Told {
+    fn program_gone(&mut self, payload: Vec<u8>) -> ClientReport {
         self.running = None;
         if let Ok(Reply::Stop(
             StopReply::Exited {
@@ -322,7 +326,7 @@ impl Proxy {
             trace.program_gone(&mut self.target, "the program has ended");
         }
         self.end_inside();
-        self.told(payload)
+        self.stopped(payload)
     }
 
     /// Takes a packet that has come while the program runs.
@@ -330,28 +334,28 @@ impl Proxy {
         &mut self,
         payload: Vec<u8>,
         interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<Told, RemoteError> {
+    ) -> Result<ClientReport, RemoteError> {
         let Some(running) = self.running.clone() else {
-            return Ok(Told::Aside(payload));
+            return Ok(ClientReport::Aside(payload));
         };
         let stop = match StopEvent::parse(payload) {
-            StopEvent::Aside(payload) => return Ok(Told::Aside(payload)),
+            StopEvent::Aside(payload) => return Ok(ClientReport::Aside(payload)),
             StopEvent::Gone(payload) => return Ok(self.program_gone(payload)),
             StopEvent::Other(payload) => {
                 self.running = None;
-                return Ok(Told::Stopped(vec![payload]));
+                return Ok(ClientReport::Stopped(vec![payload]));
             }
             StopEvent::Stopped(stop) => stop,
         };
         if self.is_owed(&stop, &running) {
             self.target.stub_mut().send(&running.plan.again)?;
-            return Ok(Told::Nothing);
+            return Ok(ClientReport::Nothing);
         }
         let Some(trace) = &mut self.trace else {
             self.running = None;
             self.target.note_stop(stop);
             let payload = self.last_stop();
-            return Ok(self.told(payload));
+            return Ok(self.stopped(payload));
         };
         if running.is_passed && !running.plan.is_reverse
             || !stop.is_trap() && !self.target.is_traced()
@@ -359,7 +363,7 @@ impl Proxy {
             self.running = None;
             self.target.note_stop(stop);
             let payload = self.last_stop();
-            return Ok(self.told(payload));
+            return Ok(self.stopped(payload));
         }
         if running.plan.is_reverse {
             return self.while_reversing(stop, running);
@@ -389,13 +393,13 @@ impl Proxy {
             || stepped && self.steps_on(&running.plan);
         if !is_ours {
             self.running = None;
-            return Ok(self.told(payload));
+            return Ok(self.stopped(payload));
         }
         if running.interrupted.is_some() {
             // The stub may have seen the interrupt, and report it when the program runs again.
             self.owes_interrupt = true;
             self.running = None;
-            return Ok(self.told(with_interrupt));
+            return Ok(self.stopped(with_interrupt));
         }
         let again = running.plan.again.clone();
         self.go(running.plan, &again, interrupted)
@@ -417,17 +421,21 @@ impl Proxy {
     }
 
     /// A program that runs backwards is not stopped by tracepoints.
-    fn while_reversing(&mut self, stop: Box<Stop>, running: Running) -> Result<Told, RemoteError> {
+    fn while_reversing(
+        &mut self,
+        stop: Box<Stop>,
+        running: Running,
+    ) -> Result<ClientReport, RemoteError> {
         let payload = stop.payload.clone();
         let is_trap = stop.is_trap();
         self.target.note_stop(stop);
         let is_ours = is_trap && self.is_at_site();
         if is_ours && running.plan.first == b"bc" && running.interrupted.is_none() {
             self.target.stub_mut().send(b"bc")?;
-            return Ok(Told::Nothing);
+            return Ok(ClientReport::Nothing);
         }
         self.running = None;
-        Ok(self.told(payload))
+        Ok(self.stopped(payload))
     }
 
     /// The client wants what runs to be stopped.
@@ -458,9 +466,9 @@ impl Proxy {
             _ => ResumeRequest::ContinueFrom { address: None },
         };
         if let Some(plan) = Plan::of(&request, &parsed, None) {
-            let told = self.go(plan, &request, &mut || false);
+            let report = self.go(plan, &request, &mut || false);
             self.on_the_way = None;
-            told?;
+            report?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use tracewire_target_remote::{RemoteError, Stop, StopEvent, Stub};
 use super::client::Client;
 use super::features::{for_stub, merged};
 use super::frames::FrameView;
-use super::resume::{Plan, Told};
+use super::resume::{ClientReport, Plan};
 use super::{Proxy, is_end, saving};
 use crate::answers::respond;
 use crate::log::SessionLog;
@@ -148,10 +148,10 @@ impl<'p> Session<'p> {
     fn take_packet(&mut self, payload: Vec<u8>) {
         if self.proxy.running.is_some() {
             let client = &mut self.client;
-            let told = self
+            let report = self
                 .proxy
                 .while_running(payload, &mut || client.wants_stop());
-            self.tell(told);
+            self.send_report(report);
             return;
         }
         let Some(waiting) = self.waiting.take() else {
@@ -300,10 +300,10 @@ impl<'p> Session<'p> {
                 let current = self.proxy.selected;
                 match Plan::of(payload, resume, current) {
                     Some(plan) if self.proxy.lost.is_none() => {
-                        let told = self
+                        let report = self
                             .synchronize()
                             .and_then(|()| self.proxy.resume(plan, &mut self.client));
-                        self.tell(told);
+                        self.send_report(report);
                     }
                     _ => self.pass(payload, Some(request)),
                 }
@@ -474,11 +474,11 @@ impl<'p> Session<'p> {
     }
 
     /// Tells the client what has come of letting the program run.
-    fn tell(&mut self, told: Result<Told, RemoteError>) {
-        match told {
-            Ok(Told::Nothing) => {}
-            Ok(Told::Aside(payload)) => self.send_raw(&payload),
-            Ok(Told::Stopped(packets)) => {
+    fn send_report(&mut self, report: Result<ClientReport, RemoteError>) {
+        match report {
+            Ok(ClientReport::Nothing) => {}
+            Ok(ClientReport::Aside(payload)) => self.send_raw(&payload),
+            Ok(ClientReport::Stopped(packets)) => {
                 // The interrupt has been granted.
                 self.client.take_interrupt();
                 for payload in packets {
@@ -503,7 +503,7 @@ impl<'p> Session<'p> {
         let text = HexBytes(text.into_bytes());
         self.send(&Reply::Output(text));
         match self.proxy.run_on() {
-            Ok(Some(told)) => self.tell(Ok(told)),
+            Ok(Some(report)) => self.send_report(Ok(report)),
             Ok(None) => self.send_stop(&stop),
             Err(error) => {
                 self.proxy.fail(&error);

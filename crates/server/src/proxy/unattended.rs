@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracewire_target_remote::RemoteError;
 
 use super::Proxy;
-use super::resume::Told;
+use super::resume::ClientReport;
 use crate::acceptor::{AcceptedClient, Acceptor};
 
 /// Lets the program run until there is a client.
@@ -27,7 +27,7 @@ pub(super) fn receive(
         while let Err(error) = run(proxy, &ours) {
             proxy.fail(&error);
             // Where the stub goes on, so does the program, without tracepoints.
-            if !matches!(proxy.run_on(), Ok(Some(Told::Nothing))) {
+            if !matches!(proxy.run_on(), Ok(Some(ClientReport::Nothing))) {
                 break;
             }
         }

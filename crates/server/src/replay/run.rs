@@ -37,11 +37,11 @@ impl<E: Execution> ReplaySession<'_, E> {
             }
             ResumeRequest::ReverseContinue => {
                 let stop = self.replay.run_back(&mut self.trace.experiment);
-                self.told(stop)
+                self.stop_reply(stop)
             }
             ResumeRequest::ReverseStep => {
                 let stop = self.replay.step_back(chosen, &mut self.trace.experiment);
-                self.told(stop)
+                self.stop_reply(stop)
             }
             // A movement takes no time.
             ResumeRequest::Interrupt => Reply::Ok,
@@ -77,10 +77,10 @@ impl<E: Execution> ReplaySession<'_, E> {
         };
         // A run that has ended by itself needs no tracepoints any more.
         self.trace.take_out(&mut self.replay);
-        self.told(stop)
+        self.stop_reply(stop)
     }
 
-    fn told(&mut self, stop: Stop) -> Reply {
+    fn stop_reply(&mut self, stop: Stop) -> Reply {
         let field = match stop.cause {
             StopCause::Step => None,
             StopCause::Breakpoint => self

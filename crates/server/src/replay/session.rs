@@ -109,8 +109,8 @@ impl<E: Execution> Debuggee for ReplaySession<'_, E> {
         self.trace.registers(|| {
             let block = self.replay.registers(thread);
             let bytes = block.bytes.iter().zip(&block.known);
-            let told = |known: bool| known || self.zeros;
-            let bytes = bytes.map(|(byte, known)| told(*known).then_some(*byte));
+            let is_given = |known: bool| known || self.zeros;
+            let bytes = bytes.map(|(byte, known)| is_given(*known).then_some(*byte));
             Some(RegisterBytes(bytes.collect()))
         })
     }

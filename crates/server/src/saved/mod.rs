@@ -56,7 +56,7 @@ impl SavedTrace {
                 tracepoint.definition.records(tracepoint.usage, 0)
             })
             .collect();
-        let registers = told_registers(&file);
+        let registers = described_registers(&file);
         Self {
             images,
             problems,
@@ -71,7 +71,7 @@ impl SavedTrace {
     /// the machine's register sets, all registers are unavailable except the program counter.
     pub fn set_architecture(&mut self, architecture: Architecture) {
         self.file.set_architecture(architecture);
-        self.registers = told_registers(&self.file).or_else(|| {
+        self.registers = described_registers(&self.file).or_else(|| {
             let size = self.file.register_block_size();
             size.and_then(|size| StandardRegisters::fitting(architecture, size))
                 .or_else(|| smallest(architecture))
@@ -108,11 +108,11 @@ impl SavedTrace {
             None => 0,
         };
         // A program that the file names is replaced.
-        let told = self
+        let is_known = self
             .images
             .first()
             .is_some_and(|first| known == Some(first.bias) && first.extent == image.extent);
-        if told {
+        if is_known {
             self.images.remove(0);
         }
         self.images.insert(0, image);
@@ -213,9 +213,9 @@ impl From<StandardRegisters> for Registers {
 
 /// The registers of the file's own target description, else those of the machine that it names, or the only register set with the
 /// size of the file's blocks.
-fn told_registers(file: &TraceFile) -> Option<Registers> {
+fn described_registers(file: &TraceFile) -> Option<Registers> {
     let (order, size) = (file.byte_order(), file.register_block_size());
-    let told = || {
+    let described = || {
         Some(Registers {
             xml: file.description().target_xml()?.to_owned(),
             layout: file.layout().cloned(),
@@ -226,8 +226,8 @@ fn told_registers(file: &TraceFile) -> Option<Registers> {
         Some(name) => size
             .and_then(|size| StandardRegisters::named(name, order, size))
             .or_else(|| smallest(Architecture::of_bfd_name(name, false, order)?))
-            .map_or_else(told, |set| Some(set.into())),
-        None => told().or_else(|| Some(StandardRegisters::only_of_size(order, size?)?.into())),
+            .map_or_else(described, |set| Some(set.into())),
+        None => described().or_else(|| Some(StandardRegisters::only_of_size(order, size?)?.into())),
     }
 }
 
@@ -238,8 +238,8 @@ fn smallest(architecture: Architecture) -> Option<StandardRegisters> {
 /// The state of the run when the file was written. The run is over, whatever the file says. GDB closes the connection
 /// at a value that it cannot read.
 fn status(file: &TraceFile) -> Status {
-    let told = file.description().status().cloned();
-    let mut status = told.map(Status::understood).unwrap_or_default();
+    let found = file.description().status().cloned();
+    let mut status = found.map(Status::understood).unwrap_or_default();
     let fields = &mut status.fields;
     fields.running = false;
     fields.stop_reason.get_or_insert(StopReason::Unknown);

@@ -27,9 +27,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x03\0");
 const CLOSED: u64 = 0;
 /// The first word of the journal of memory that no pad uses.
 const UNUSED: u64 = u64::from_le_bytes(*b"TWREADY\0");
-/// How many jumps there may be; more are not told.
+/// How many jumps there may be; more are not written.
 pub(super) const JUMPS: u64 = 262_142;
-/// The longest note, in bytes; a longer one is not told.
+/// The longest note, in bytes; a longer one is not written.
 const NOTE: u64 = 1 << 20;
 /// The most bytes that a jump is written over: its opcode and displacement, and prefixes.
 const MOST_BYTES: usize = 15;
@@ -304,9 +304,9 @@ impl FramesFileNote {
     }
 }
 
-/// A jump that a journal tells of.
+/// A jump in a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Told {
+pub(crate) struct JournaledJump {
     pub(crate) site: u64,
     pub(crate) original: Vec<u8>,
     pub(crate) written: Vec<u8>,
@@ -317,7 +317,7 @@ pub(crate) struct Told {
 pub(crate) struct Counter {
     pub(crate) address: u64,
     pub(crate) process: u32,
-    /// Where its entry is in the journal: zeros there make it be told no more.
+    /// Where its entry is in the journal: zeros there remove it.
     pub(crate) entry: u64,
 }
 
@@ -410,7 +410,7 @@ fn word_of(head: JournalHead, at: u64) -> u64 {
 pub(crate) struct Reading {
     pub(crate) made: u64,
     process: u64,
-    pub(crate) jumps: Vec<Told>,
+    pub(crate) jumps: Vec<JournaledJump>,
     pub(crate) counters: Vec<Counter>,
     pub(crate) note: Vec<u8>,
     pub(crate) file: Option<FramesFile>,
@@ -446,7 +446,7 @@ impl Reading {
                 });
                 continue;
             }
-            jumps.push(Told {
+            jumps.push(JournaledJump {
                 site,
                 original: part(entry::ORIGINAL, length).to_vec(),
                 written: part(entry::WRITTEN, length).to_vec(),

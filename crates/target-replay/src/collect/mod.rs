@@ -195,8 +195,8 @@ impl FrameRegisters {
             Some(set) => (set.layout(), set.target_xml()),
             None => (machine.layout().clone(), machine.target_xml().to_owned()),
         };
-        let is_told = |register: &&Register| recorded.tells(register.number);
-        let last = layout.registers().iter().rfind(is_told);
+        let is_recorded = |register: &&Register| recorded.tells(register.number);
+        let last = layout.registers().iter().rfind(is_recorded);
         Self {
             size: last.map_or(layout.size(), |last| last.offset + last.size()),
             layout,

@@ -67,7 +67,7 @@ fn ipc(name: &str, count: usize) -> impl Iterator<Item = Vec<String>> {
 
 /// How a field of such a table is printed.
 #[derive(Clone, Copy)]
-enum Told {
+enum Form {
     AsIs,
     User,
     Group,
@@ -75,23 +75,23 @@ enum Told {
     Time,
 }
 
-fn told(field: &str, how: Told) -> String {
+fn printed(field: &str, form: Form) -> String {
     let number = || field.parse().unwrap_or(0);
-    match how {
-        Told::AsIs => field.to_owned(),
-        Told::User => names::user(number()),
-        Told::Group => names::group(number()),
-        Told::Command => command(number()),
-        Told::Time => names::time(field.parse().unwrap_or(0)),
+    match form {
+        Form::AsIs => field.to_owned(),
+        Form::User => names::user(number()),
+        Form::Group => names::group(number()),
+        Form::Command => command(number()),
+        Form::Time => names::time(field.parse().unwrap_or(0)),
     }
 }
 
-fn ipc_table(table: &mut Table, name: &str, columns: &[(&str, usize, Told)]) {
+fn ipc_table(table: &mut Table, name: &str, columns: &[(&str, usize, Form)]) {
     let count = columns.iter().map(|(_, place, _)| place + 1).max();
     for fields in ipc(name, count.unwrap_or(0)) {
         let row: Vec<(&str, String)> = columns
             .iter()
-            .filter_map(|(name, place, how)| Some((*name, told(fields.get(*place)?, *how))))
+            .filter_map(|(name, place, form)| Some((*name, printed(fields.get(*place)?, *form))))
             .collect();
         let row: Vec<(&str, &str)> = row
             .iter()
@@ -106,20 +106,20 @@ pub(super) fn shared_memory(table: &mut Table) {
         table,
         "shm",
         &[
-            ("key", 0, Told::AsIs),
-            ("shmid", 1, Told::AsIs),
-            ("permissions", 2, Told::AsIs),
-            ("size", 3, Told::AsIs),
-            ("creator command", 4, Told::Command),
-            ("last op. command", 5, Told::Command),
-            ("num attached", 6, Told::AsIs),
-            ("user", 7, Told::User),
-            ("group", 8, Told::Group),
-            ("creator user", 9, Told::User),
-            ("creator group", 10, Told::Group),
-            ("last shmat() time", 11, Told::Time),
-            ("last shmdt() time", 12, Told::Time),
-            ("last shmctl() time", 13, Told::Time),
+            ("key", 0, Form::AsIs),
+            ("shmid", 1, Form::AsIs),
+            ("permissions", 2, Form::AsIs),
+            ("size", 3, Form::AsIs),
+            ("creator command", 4, Form::Command),
+            ("last op. command", 5, Form::Command),
+            ("num attached", 6, Form::AsIs),
+            ("user", 7, Form::User),
+            ("group", 8, Form::Group),
+            ("creator user", 9, Form::User),
+            ("creator group", 10, Form::Group),
+            ("last shmat() time", 11, Form::Time),
+            ("last shmdt() time", 12, Form::Time),
+            ("last shmctl() time", 13, Form::Time),
         ],
     );
 }
@@ -129,16 +129,16 @@ pub(super) fn semaphores(table: &mut Table) {
         table,
         "sem",
         &[
-            ("key", 0, Told::AsIs),
-            ("semid", 1, Told::AsIs),
-            ("permissions", 2, Told::AsIs),
-            ("num semaphores", 3, Told::AsIs),
-            ("user", 4, Told::User),
-            ("group", 5, Told::Group),
-            ("creator user", 6, Told::User),
-            ("creator group", 7, Told::Group),
-            ("last semop() time", 8, Told::Time),
-            ("last semctl() time", 9, Told::Time),
+            ("key", 0, Form::AsIs),
+            ("semid", 1, Form::AsIs),
+            ("permissions", 2, Form::AsIs),
+            ("num semaphores", 3, Form::AsIs),
+            ("user", 4, Form::User),
+            ("group", 5, Form::Group),
+            ("creator user", 6, Form::User),
+            ("creator group", 7, Form::Group),
+            ("last semop() time", 8, Form::Time),
+            ("last semctl() time", 9, Form::Time),
         ],
     );
 }
@@ -148,20 +148,20 @@ pub(super) fn message_queues(table: &mut Table) {
         table,
         "msg",
         &[
-            ("key", 0, Told::AsIs),
-            ("msqid", 1, Told::AsIs),
-            ("permissions", 2, Told::AsIs),
-            ("num used bytes", 3, Told::AsIs),
-            ("num messages", 4, Told::AsIs),
-            ("last msgsnd() command", 5, Told::Command),
-            ("last msgrcv() command", 6, Told::Command),
-            ("user", 7, Told::User),
-            ("group", 8, Told::Group),
-            ("creator user", 9, Told::User),
-            ("creator group", 10, Told::Group),
-            ("last msgsnd() time", 11, Told::Time),
-            ("last msgrcv() time", 12, Told::Time),
-            ("last msgctl() time", 13, Told::Time),
+            ("key", 0, Form::AsIs),
+            ("msqid", 1, Form::AsIs),
+            ("permissions", 2, Form::AsIs),
+            ("num used bytes", 3, Form::AsIs),
+            ("num messages", 4, Form::AsIs),
+            ("last msgsnd() command", 5, Form::Command),
+            ("last msgrcv() command", 6, Form::Command),
+            ("user", 7, Form::User),
+            ("group", 8, Form::Group),
+            ("creator user", 9, Form::User),
+            ("creator group", 10, Form::Group),
+            ("last msgsnd() time", 11, Form::Time),
+            ("last msgrcv() time", 12, Form::Time),
+            ("last msgctl() time", 13, Form::Time),
         ],
     );
 }
