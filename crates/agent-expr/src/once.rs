@@ -457,10 +457,10 @@ mod tests {
     #[test]
     fn a_pointer_is_collected_once_for_all_expressions() {
         let member = |offset| format!("{POINTER}const8 {offset}\nadd\nconst8 8\ntrace\nend\n");
-        let told = once(&[&member(16), &member(24), &member(16)]);
-        assert_eq!(told[0], None);
-        assert_eq!(collections(told[1].as_ref().unwrap()), 1);
-        assert_eq!(collections(told[2].as_ref().unwrap()), 0);
+        let changed = once(&[&member(16), &member(24), &member(16)]);
+        assert_eq!(changed[0], None);
+        assert_eq!(collections(changed[1].as_ref().unwrap()), 1);
+        assert_eq!(collections(changed[2].as_ref().unwrap()), 0);
     }
 
     #[test]
@@ -477,12 +477,12 @@ mod tests {
 
     #[test]
     fn what_one_way_alone_collects_does_not_count() {
-        let told = once(&[
+        let changed = once(&[
             "reg 1\nif_goto 12\nreg 5\ntrace_quick 8\nend\nreg 6\ntrace_quick 8\nend",
             "reg 5\ntrace_quick 8\nend",
             "reg 6\ntrace_quick 4\nend",
         ]);
-        assert_eq!(told, [None, None, None]);
+        assert_eq!(changed, [None, None, None]);
     }
 
     #[test]
@@ -495,13 +495,13 @@ mod tests {
         );
         // In the program itself it does.
         let twice = format!("{POINTER}pop\nconst64 4198400\ntrace_quick 8\ntrace_quick 8\nend");
-        let told = once(&[&twice]);
-        assert_eq!(collections(told[0].as_ref().unwrap()), 2);
+        let changed = once(&[&twice]);
+        assert_eq!(collections(changed[0].as_ref().unwrap()), 2);
     }
 
     #[test]
     fn variables_are_not_taken_to_stay() {
-        let told = once(&["getv 1\ntrace_quick 8\nend", "getv 1\ntrace_quick 8\nend"]);
-        assert_eq!(told, [None, None]);
+        let changed = once(&["getv 1\ntrace_quick 8\nend", "getv 1\ntrace_quick 8\nend"]);
+        assert_eq!(changed, [None, None]);
     }
 }

@@ -216,7 +216,7 @@ fn live(arguments: &CallsArguments) -> anyhow::Result<Answer> {
     let signals = Signals::block();
     out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
     let watch = Watch::begin(signals, recorder.stop_handle()).context("cannot start a thread")?;
-    let report = recorder.run(&mut told).map_err(error_words)?;
+    let report = recorder.run(&mut print_event).map_err(error_words)?;
     summary(&report);
     let shown = show(arguments, &report, least);
     watch.only_wait();
@@ -264,8 +264,8 @@ fn recorder(arguments: &CallsArguments) -> anyhow::Result<CallRecorder> {
     Ok(recorder)
 }
 
-/// Prints the events of the run.
-fn told(event: CallFlowEvent<'_>) {
+/// Prints an event of the run.
+fn print_event(event: CallFlowEvent<'_>) {
     match event {
         CallFlowEvent::Armed {
             functions,

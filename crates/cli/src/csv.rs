@@ -171,7 +171,7 @@ fn is_evaluated(column: &Column, file: &TraceFile) -> bool {
 /// What was seen of the columns.
 struct Outcome {
     /// Which of them have a value.
-    told: Vec<bool>,
+    has_value: Vec<bool>,
     /// Why an expression had none, at the first frame without it.
     reasons: HashMap<String, String>,
 }
@@ -179,7 +179,7 @@ struct Outcome {
 impl Outcome {
     fn new(columns: &[Column]) -> Self {
         Self {
-            told: vec![false; columns.len()],
+            has_value: vec![false; columns.len()],
             reasons: HashMap::new(),
         }
     }
@@ -229,7 +229,7 @@ impl Lines<'_> {
                 None
             })
         };
-        table.row(&frame, evaluate, &mut outcome.told, text);
+        table.row(&frame, evaluate, &mut outcome.has_value, text);
     }
 
     /// Whether this is a name after `$`, and not one that spans have.
@@ -242,8 +242,8 @@ impl Lines<'_> {
     /// Adds what was seen of some frames.
     fn note(&self, outcome: Outcome) {
         let mut all = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        for (told, has_value) in all.told.iter_mut().zip(outcome.told) {
-            *told |= has_value;
+        for (all, here) in all.has_value.iter_mut().zip(outcome.has_value) {
+            *all |= here;
         }
         for (name, reason) in outcome.reasons {
             all.reasons.entry(name).or_insert(reason);
@@ -253,7 +253,9 @@ impl Lines<'_> {
     /// Reports the columns without a value in any frame.
     fn report_empty(&self, files: &[(Option<ThreadId>, &TraceFile)]) {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        for (column, _) in (self.columns.iter().zip(&outcome.told)).filter(|(_, told)| !**told) {
+        for (column, _) in
+            (self.columns.iter().zip(&outcome.has_value)).filter(|(_, has_value)| !**has_value)
+        {
             let title = column.title();
             let is_known = files.iter().any(|(_, file)| column.is_in(file));
             let reason = match outcome.reasons.get(&title) {

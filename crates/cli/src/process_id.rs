@@ -6,7 +6,7 @@ use tracewire_model::ThreadId;
 use tracewire_recorder::ProcessSelection;
 
 /// How many processes of a name are given.
-const TOLD: usize = 5;
+const MOST_PRINTED: usize = 5;
 
 /// Reads a process id.
 ///
@@ -24,18 +24,26 @@ pub fn parse(text: &str) -> Result<u32, String> {
     let mut selection = ProcessSelection::default();
     // Without /proc there is no suggestion.
     let found = selection.name(text).running().unwrap_or_default();
-    let told: Vec<String> = found.iter().take(TOLD).map(ThreadId::to_string).collect();
-    let more = if found.len() > TOLD { ", …" } else { "" };
+    let printed: Vec<String> = found
+        .iter()
+        .take(MOST_PRINTED)
+        .map(ThreadId::to_string)
+        .collect();
+    let more = if found.len() > MOST_PRINTED {
+        ", …"
+    } else {
+        ""
+    };
     let _ = match found.len() {
         0 => write!(
             message,
             "; `pgrep NAME` prints those of a program's processes, and none runs as {text} now"
         ),
-        1 => write!(message, "; {text} runs as process {}", told.join(", ")),
+        1 => write!(message, "; {text} runs as process {}", printed.join(", ")),
         count => write!(
             message,
             "; {text} runs as {count} processes: {}{more}",
-            told.join(", ")
+            printed.join(", ")
         ),
     };
     Err(message)

@@ -27,7 +27,7 @@ Examples:
   tracewire repair cut.tf --in-place";
 
 /// How many changes are listed one by one.
-const TOLD: usize = 1000;
+const MOST_PRINTED: usize = 1000;
 
 #[derive(Args, Debug)]
 #[command(
@@ -80,11 +80,13 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     drop(progress);
     tell(bytes, &salvage, source);
     let kept = words::count(salvage.frames().count() as u64, "frame");
-    let told = salvage.told_frames().map(|told| format!(" of {told}"));
+    let declared = salvage
+        .declared_frames()
+        .map(|declared| format!(" of {declared}"));
     message!(
         "tracewire: {}: {kept}{}",
         output.shown().display(),
-        told.unwrap_or_default()
+        declared.unwrap_or_default()
     );
     output.deliver()?;
     Ok(Answer::Yes)
@@ -130,11 +132,11 @@ fn tell(bytes: &[u8], salvage: &Salvage<'_>, source: &Path) {
                 _ => format!(", after what is frame {} now", before - 1),
             };
         }
-        if index < TOLD {
+        if index < MOST_PRINTED {
             message!("tracewire: {}: {change}{place}", source.display());
         }
     }
-    if let Some(more @ 1..) = changes.len().checked_sub(TOLD) {
+    if let Some(more @ 1..) = changes.len().checked_sub(MOST_PRINTED) {
         message!("tracewire: {}: {more} more changes", source.display());
     }
     if changes.is_empty() {

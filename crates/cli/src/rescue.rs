@@ -99,9 +99,9 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
 fn write(orphan: &Orphan, path: &Path) -> anyhow::Result<(u64, Tally)> {
     let mut frames = Vec::new();
     let mut number = 0;
-    let told = Description::parse(orphan.description.clone());
-    let (sets, told) = kept_sets(&told);
-    let block_size = told.register_block().map_or(0, |line| line.hexadecimal) as usize;
+    let found = Description::parse(orphan.description.clone());
+    let (sets, found) = kept_sets(&found);
+    let block_size = found.register_block().map_or(0, |line| line.hexadecimal) as usize;
     let tally = orphan.frames(&mut |frame| {
         // Those of a lean recording keep some registers.
         sets.expand(frame, ByteOrder::Little, block_size, &mut frames);
@@ -109,7 +109,7 @@ fn write(orphan: &Orphan, path: &Path) -> anyhow::Result<(u64, Tally)> {
     });
     tell(&tally, orphan.file.as_ref());
     if number > 0 {
-        let mut writer = TraceFileWriter::create(path, &description(told, number))?;
+        let mut writer = TraceFileWriter::create(path, &description(found, number))?;
         writer.append(&frames)?;
         writer.finish()?;
     }
@@ -185,14 +185,14 @@ fn lost(frames: u64, reason: &str) {
 }
 
 /// The description in the file: the killed Tracewire's last one with the number of frames.
-fn description(told: Description, frames: u64) -> Description {
-    let mut parts = told.parts();
+fn description(found: Description, frames: u64) -> Description {
+    let mut parts = found.parts();
     if let Some(status) = &mut parts.status {
         status.fields.running = false;
         status.fields.frames = Some(frames);
         status.fields.frames_created = Some(frames);
     }
-    Description::build(&parts).unwrap_or(told)
+    Description::build(&parts).unwrap_or(found)
 }
 
 fn numbered(path: &Path, number: usize) -> PathBuf {
@@ -215,14 +215,14 @@ fn tell_agent(orphan: &Orphan, tally: &Tally, frames: u64, path: &Path) -> anyho
         Some(_) => 0,
         None => tally.taken,
     };
-    let told = json!({
+    let report = json!({
         "frames": frames,
         "lost": in_memory + tally.no_room + tally.too_long + tally.without_stack + tally.torn,
         "skipped": tally.skipped,
     });
     let file = with_end(path, ".json");
     let part = with_end(path, ".part");
-    std::fs::write(&part, told.to_string())
+    std::fs::write(&part, report.to_string())
         .and_then(|()| std::fs::rename(&part, &file))
         .with_context(|| file.display().to_string())
 }

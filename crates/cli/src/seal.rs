@@ -68,8 +68,8 @@ fn seal_one(path: &Path) -> anyhow::Result<bool> {
         );
         return Ok(false);
     }
-    if let Some(told) = file.checksum() {
-        message!("tracewire: {shown}: it has its checksum already ({told})");
+    if let Some(checksum) = file.checksum() {
+        message!("tracewire: {shown}: it has its checksum already ({checksum})");
         return Ok(true);
     }
     let checksum =

@@ -207,15 +207,15 @@ impl<'a> Table<'a> {
     }
 
     /// Appends the line of a frame. `evaluate` returns the printed value of an expression in that frame, or `None`. A name that is of no variable
-    /// and no register is one, too. `told` is set for each column that has a value.
+    /// and no register is one, too. `has_value` is set for each column that has a value.
     pub fn row(
         &self,
         frame: &Frame<'_>,
         mut evaluate: impl FnMut(&str) -> Option<String>,
-        told: &mut [bool],
+        has_value: &mut [bool],
         text: &mut String,
     ) {
-        for ((index, source), told) in self.sources.iter().enumerate().zip(told) {
+        for ((index, source), has_value) in self.sources.iter().enumerate().zip(has_value) {
             let cell = match source {
                 Source::Plain(Column::Expression(expression)) => evaluate(expression),
                 Source::Plain(Column::Process) => self.process.map(|process| process.to_string()),
@@ -231,7 +231,7 @@ impl<'a> Table<'a> {
                 }),
                 Source::Missing(name) => evaluate(name),
             };
-            *told |= cell.is_some();
+            *has_value |= cell.is_some();
             push_cell(text, index, cell.as_deref().unwrap_or_default());
         }
         text.push('\n');
@@ -249,18 +249,18 @@ pub fn write<'a>(
     out: &mut impl Write,
 ) -> Result<Vec<bool>, ConvertError> {
     let mut line = String::new();
-    let mut told = vec![false; columns.len()];
+    let mut has_value = vec![false; columns.len()];
     let table = Table::new(file, columns);
     table.titles(&mut line);
     out.write_all(line.as_bytes())?;
     for frame in file.frames() {
         line.clear();
         let evaluate = |expression: &str| evaluate(frame, expression);
-        table.row(&frame, evaluate, &mut told, &mut line);
+        table.row(&frame, evaluate, &mut has_value, &mut line);
         out.write_all(line.as_bytes())?;
     }
     out.flush()?;
-    Ok(told)
+    Ok(has_value)
 }
 
 fn source<'a>(file: &'a TraceFile, column: &'a Column) -> Source<'a> {

@@ -227,7 +227,7 @@ fn registers_written_by_hand_stand_in_any_order() {
 
 /// The meaning of a line is written beside it, except for very long lines, whose meaning would take gigabytes.
 #[test]
-fn long_lines_are_not_told_what_they_say_of() {
+fn long_lines_are_reported_without_their_text() {
     let with = |actions: &str| {
         let text = format!(
             "\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\ntp A1:1000:{actions}\n\n\0\0\0\0"

@@ -159,10 +159,10 @@ pub enum Fault {
         block: u32,
     },
     /// The status line gives another number of frames.
-    #[error("the status line says {told} frames; there are {found}")]
+    #[error("the status line says {declared} frames; there are {found}")]
     FrameCount {
         /// The number in the file.
-        told: u64,
+        declared: u64,
         /// How many there are.
         found: u64,
     },
@@ -217,11 +217,11 @@ pub enum Fault {
     Zeros(u64),
     /// The checksum is that of other bytes.
     #[error(
-        "the file was written with `{told}` and has `{found}` now: something in it is damaged, or was edited (`repair` writes it again)"
+        "the file was written with `{declared}` and has `{found}` now: something in it is damaged, or was edited (`repair` writes it again)"
     )]
     Checksum {
         /// The checksum in the file.
-        told: Checksum,
+        declared: Checksum,
         /// The checksum of its bytes.
         found: Checksum,
     },
@@ -311,12 +311,12 @@ pub enum Fault {
         first: usize,
     },
     /// A source string is longer or shorter than its lines announce.
-    #[error("{what} has {found} bytes; its line says {told}")]
+    #[error("{what} has {found} bytes; its line says {declared}")]
     StringLength {
         /// Which string, in words.
         what: String,
         /// The length in its first line.
-        told: u64,
+        declared: u64,
         /// How many there are.
         found: u64,
     },
@@ -346,14 +346,14 @@ pub enum Fault {
     #[error("the status line says a stop {0} microseconds before the start")]
     StopBeforeStart(u64),
     /// More frames than hits.
-    #[error("tracepoint {number} at {address} has {told} hits; {found} frames are of hits")]
+    #[error("tracepoint {number} at {address} has {declared} hits; {found} frames are of hits")]
     Hits {
         /// Which tracepoint.
         number: TracepointNumber,
         /// Which of its addresses.
         address: Address,
         /// The number of hits in its `V` line.
-        told: u64,
+        declared: u64,
         /// How many frames there are.
         found: u64,
     },

@@ -29,7 +29,7 @@ struct Programs {
 /// One address of a tracepoint.
 struct Location {
     address: Address,
-    hits_told: Option<u64>,
+    declared_hits: Option<u64>,
     /// Steps have led back here, and their frames cannot be recognized.
     led_back: bool,
     hits: u64,
@@ -135,7 +135,7 @@ fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
             && Action::any_of_registers(&definition.step_actions);
         plan.locations.push(Location {
             address: definition.address,
-            hits_told: tracepoint.usage.map(|usage| usage.hits),
+            declared_hits: tracepoint.usage.map(|usage| usage.hits),
             led_back: led_back.contains(&definition.key()),
             hits: 0,
             at_hit: Programs {
@@ -301,13 +301,15 @@ fn check_counts(
         for location in &plan.locations {
             let (address, found) = (location.address, location.hits);
             // Steps may have led back here.
-            let most = |told: u64| told.saturating_mul(plan.step_count.saturating_add(1));
-            let told = location.hits_told.filter(|told| most(*told) < found);
-            if let Some(told) = told.filter(|_| !running) {
+            let most = |declared: u64| declared.saturating_mul(plan.step_count.saturating_add(1));
+            let declared = location
+                .declared_hits
+                .filter(|declared| most(*declared) < found);
+            if let Some(declared) = declared.filter(|_| !running) {
                 report(Fault::Hits {
                     number,
                     address,
-                    told,
+                    declared,
                     found,
                 });
             }

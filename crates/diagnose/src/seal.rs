@@ -48,8 +48,8 @@ pub enum SealError {
 /// When the file is not finished, has a checksum, has changed since it was opened, or cannot be written. It is unchanged then.
 pub fn seal(trace: &TraceFile) -> Result<Checksum, SealError> {
     let path = trace.path().ok_or(SealError::InMemory)?;
-    if let Some(told) = trace.checksum() {
-        return Err(SealError::Sealed(told));
+    if let Some(declared) = trace.checksum() {
+        return Err(SealError::Sealed(declared));
     }
     let status = trace.description().status();
     if status.is_some_and(|status| status.fields.sealed) {

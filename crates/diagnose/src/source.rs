@@ -64,7 +64,7 @@ impl OpenString {
         let begun = self.0.take().filter(|begun| begun.length != begun.total)?;
         let fault = Fault::StringLength {
             what: begun.what,
-            told: begun.total,
+            declared: begun.total,
             found: begun.length,
         };
         Some((begun.line, fault))

@@ -416,8 +416,8 @@ fn what_is_repaired_has_no_error() {
 
 /// Damage to the words of the description, which every reader passes over.
 #[test]
-fn words_that_nobody_knows_are_told() {
-    for (old, new, told) in [
+fn words_that_nobody_knows_are_reported() {
+    for (old, new, reported) in [
         (
             "tcreated:",
             "tcpM)ted:",
@@ -435,13 +435,13 @@ fn words_that_nobody_knows_are_told() {
         ),
     ] {
         let found = of(with(old, new));
-        assert!(found.iter().any(|line| line == told), "{found:#?}");
+        assert!(found.iter().any(|line| line == reported), "{found:#?}");
     }
 }
 
 /// `handle if depth < 3` at a depth of 9.
 #[test]
-fn a_frame_that_its_condition_rules_out_is_told() {
+fn a_frame_that_its_condition_rules_out_is_reported() {
     let whole = read(sample());
     let hits: Vec<_> = whole
         .frames()
@@ -460,11 +460,11 @@ fn a_frame_that_its_condition_rules_out_is_told() {
             }
             change
         }));
-        let told = format!(
+        let reported = format!(
             "warning: frame {hit}, offset {}: the condition of tracepoint 2 is false of what the frame holds: a value changed during the hit, or is damaged",
             frame.data_offset()
         );
-        assert_eq!(found, [told]);
+        assert_eq!(found, [reported]);
     }
 }
 

@@ -29,9 +29,9 @@ fn warnings(lines: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_defined_again_is_told_with_both_lines() {
+fn what_is_defined_again_is_reported_with_both_lines() {
     assert_eq!(warnings(&LINES), [""; 0]);
-    for (again, told) in [
+    for (again, reported) in [
         (
             "R 8",
             "the size of a register block is defined again, after line 2",
@@ -57,7 +57,7 @@ fn what_is_defined_again_is_told_with_both_lines() {
             "the usage of tracepoint 1 at 0x1000 is defined again, after line 8",
         ),
     ] {
-        let expected = format!("line 10: {told}: the last line counts");
+        let expected = format!("line 10: {reported}: the last line counts");
         assert_eq!(warnings(&[&LINES[..], &[again]].concat()), [expected]);
     }
     // These have no other findings.
@@ -77,13 +77,13 @@ fn what_is_defined_again_is_told_with_both_lines() {
 }
 
 #[test]
-fn what_names_something_that_is_not_there_is_told() {
+fn what_names_something_that_is_not_there_is_reported() {
     let with = |line: usize, new| {
         let mut lines = LINES;
         lines[line - 2] = new;
         warnings(&lines)
     };
-    for (line, new, told) in [
+    for (line, new, reported) in [
         (
             3,
             "status 0;tpasscount:7",
@@ -131,7 +131,7 @@ fn what_names_something_that_is_not_there_is_told() {
         ),
     ] {
         assert!(
-            with(line, new).contains(&told.to_owned()),
+            with(line, new).contains(&reported.to_owned()),
             "{new}: {:#?}",
             with(line, new)
         );

@@ -51,12 +51,12 @@ fn expressions_without_end_are_not_run_on_all_frames() {
     assert!(report.is_good());
     assert!(found[0].starts_with("frame 0, "), "{found:?}");
     assert!(found[0].contains("memory of 4 bytes at 0x2000 should have been collected"));
-    let told =
+    let reported =
         |line: &&String| line.contains("running the expressions on all frames takes too long");
-    let told: Vec<_> = found.iter().filter(told).collect();
-    assert_eq!(told.len(), 1, "{found:?}");
+    let reported: Vec<_> = found.iter().filter(reported).collect();
+    assert_eq!(reported.len(), 1, "{found:?}");
     // The frames before have been looked at, each with its expression that ends.
-    let frame: u64 = told[0]["frame ".len()..]
+    let frame: u64 = reported[0]["frame ".len()..]
         .split(',')
         .next()
         .and_then(|text| text.parse().ok())
@@ -106,7 +106,7 @@ fn the_last_status_line_counts_and_is_held_against_the_frames_once() {
     lines += "status 9\n";
     let frames = frame(1, |_| {}).repeat(20_000);
     let report = report(&lines, &frames);
-    assert_eq!(report.warnings, 20_000, "each but the first is told");
+    assert_eq!(report.warnings, 20_000, "each but the first is reported");
     let mut found = findings(&report);
     found.retain(|line| !line.contains("is defined again"));
     assert_eq!(found.len(), 2, "{found:#?}");

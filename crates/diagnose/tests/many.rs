@@ -129,26 +129,26 @@ fn many_actions_are_not_held_against_many_frames() {
     let mut description = String::from("R 8\nstatus 0;tstop::0\ntp T1:10:E:0:0\n");
     description += &format!("tp A1:10:{}\n", "M1,10,4".repeat(100)).repeat(10);
     let one = one_frame(|f| f.memory(Address(0x10), &[1; 60_000]), 8);
-    let told = |frames| {
+    let reported = |frames| {
         let mut found = Vec::new();
         let file = read(&description, &one.repeat(frames));
         check_structure(&file, &mut |finding| found.push(finding));
         found
     };
-    assert_eq!(told(10), []);
-    let found = told(100);
-    let [told] = &found[..] else {
+    assert_eq!(reported(10), []);
+    let found = reported(100);
+    let [reported] = &found[..] else {
         panic!("{found:?}")
     };
-    assert_eq!(told.fault, Fault::NotLookedFor);
-    let Place::Frame(frame, _) = told.place else {
-        panic!("{told:?}")
+    assert_eq!(reported.fault, Fault::NotLookedFor);
+    let Place::Frame(frame, _) = reported.place else {
+        panic!("{reported:?}")
     };
     assert!((20..40).contains(&frame.0), "{frame}");
 }
 
 #[test]
-fn registers_that_are_not_known_are_told_by_all_masks_together() {
+fn registers_that_are_not_known_are_reported_by_all_masks_together() {
     const REGISTERS: u32 = 6_000;
     let mut description =
         format!("R {REGISTERS:x}\nstatus 0;tstop::0\ntp T1:10:E:0:0\ntdesc <target>\n");

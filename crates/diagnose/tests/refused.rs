@@ -73,7 +73,7 @@ fn opened(paths: &[PathBuf]) -> Vec<bool> {
 
 /// Every field with every value, as the last one and before another: GDB's own answer, and that it opens what was repaired.
 #[test]
-fn what_gdb_refuses_is_told_and_repaired() {
+fn what_gdb_refuses_is_reported_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let mut cases = vec![
         "0".to_owned(),

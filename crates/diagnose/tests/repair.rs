@@ -253,7 +253,7 @@ fn the_samples_are_good_and_repairing_them_changes_nothing() {
 }
 
 #[test]
-fn faults_are_told_with_their_places() {
+fn faults_are_reported_with_their_places() {
     let build = |f: &mut FrameEncoder<'_>| {
         f.memory(Address(0x1000), &[1, 2, 3, 4]);
         f.memory(Address(0x1002), &[3, 5]);
@@ -586,7 +586,7 @@ fn what_nothing_is_wrong_with_stays_as_it_is() {
 
 /// The rest of a checksum's line is no end of a good file, nor are zeros without an end.
 #[test]
-fn what_is_left_of_a_checksum_is_told() {
+fn what_is_left_of_a_checksum_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sealed.tf");
     let bytes = fs::read(sample("tfile-basic.tf")).unwrap();

@@ -36,7 +36,7 @@ fn a_sealed_file_has_one_line_more_and_nothing_else_is_changed() {
         assert_eq!(after.checksum(), Some(checksum));
         assert_eq!(after.ending(), before.ending());
         assert_eq!(findings(&after), findings(&before), "{name}");
-        assert!(matches!(seal(&after), Err(SealError::Sealed(told)) if told == checksum));
+        assert!(matches!(seal(&after), Err(SealError::Sealed(declared)) if declared == checksum));
     }
 }
 

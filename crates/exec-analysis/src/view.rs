@@ -164,7 +164,7 @@ pub fn info_facts(recording: &Recording) -> Vec<(&'static str, String)> {
     ];
     if let Some(order) = data_order(recording) {
         let evidence = recording.data_order_evidence();
-        let (told, says) = match order {
+        let (name, says) = match order {
             "memory" => ("bytes in the order of memory", evidence.memory),
             _ => ("one number", evidence.number),
         };
@@ -173,7 +173,7 @@ pub fn info_facts(recording: &Recording) -> Vec<(&'static str, String)> {
             0 => String::new(),
             _ => format!(", by the registers of {says} of {all} accesses"),
         };
-        rows.push(("data written", format!("{told}{by}")));
+        rows.push(("data written", format!("{name}{by}")));
     }
     rows.extend([
         ("register writes", summary.register_writes.to_string()),

@@ -575,7 +575,7 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 /// Without registers, actions that only they show are left out.
-fn is_told_by_code(machine: Architecture, action: &Action) -> bool {
+fn is_known_from_code(machine: Architecture, action: &Action) -> bool {
     match action {
         Action::Longjmp(_) | Action::Setjmp => false,
         Action::CallByHand(_) => machine != Architecture::X86_64,
@@ -587,7 +587,7 @@ fn is_told_by_code(machine: Architecture, action: &Action) -> bool {
 fn check(machine: Architecture, actions: &[Action], has_registers: bool) {
     let mut made = Made::new(machine, has_registers);
     for action in actions {
-        if has_registers || is_told_by_code(machine, action) {
+        if has_registers || is_known_from_code(machine, action) {
             made.act(*action);
         }
     }

@@ -40,11 +40,11 @@ impl DataOrderEvidence {
     /// What a user is to know of a text whose accesses do not all fit one order, given whether the order was chosen by the
     /// user.
     #[must_use]
-    pub fn contradiction(self, is_told: bool) -> Option<String> {
+    pub fn contradiction(self, is_given: bool) -> Option<String> {
         if self.number == 0 || self.memory == 0 {
             return None;
         }
-        let hint = if is_told {
+        let hint = if is_given {
             ""
         } else {
             "; --data-order says which is right"

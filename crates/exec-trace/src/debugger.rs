@@ -65,15 +65,15 @@ impl Stacks {
     /// The bank in use; none where the registers do not tell.
     fn selected<'v>(&self, value: impl Fn(RegisterId) -> &'v RegisterValue) -> Option<StackBank> {
         // The lowest byte of a register, where all that are given agree.
-        let told = |names: &[RegisterId]| {
+        let latest = |names: &[RegisterId]| {
             let mut bytes = names
                 .iter()
                 .filter_map(|id| value(*id).bytes().next().flatten());
             let first = bytes.next()?;
             bytes.all(|byte| byte == first).then_some(first)
         };
-        let selects_process = told(&self.control).map(|control| control & 2 != 0);
-        let is_handler = told(&self.status).map(|exception| exception != 0);
+        let selects_process = latest(&self.control).map(|control| control & 2 != 0);
+        let is_handler = latest(&self.status).map(|exception| exception != 0);
         match (selects_process, is_handler) {
             (Some(false), _) | (_, Some(true)) => Some(StackBank::Main),
             (Some(true), Some(false)) => Some(StackBank::Process),

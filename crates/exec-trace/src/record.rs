@@ -467,7 +467,7 @@ pub struct Line {
     pub end: u64,
 }
 
-/// To which instruction a memory access or a register write belongs, told when its line is read.
+/// To which instruction a memory access or a register write belongs, found when its line is read.
 ///
 /// QEMU4V's lines carry no cpu: they belong to the instruction of their time where there is one near, else to the
 /// latest before them. See [`crate::text`] for the whole rule.

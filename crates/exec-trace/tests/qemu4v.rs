@@ -157,7 +157,7 @@ fn what_is_wrong_is_named_and_underlined() {
 }
 
 #[test]
-fn a_bad_line_is_told_and_the_rest_goes_on() {
+fn a_bad_line_is_reported_and_the_rest_goes_on() {
     let told = records(
         FORMAT,
         "1 clk 0 IT (1) 00000000 00000000 A svc : nop\r\n\
@@ -252,7 +252,7 @@ fn what_is_written_is_written_the_same_again() {
 }
 
 #[test]
-fn formats_are_told_apart_by_content() {
+fn formats_are_known_from_content() {
     let qemu4v = "garbage\n1 clk R r8 00010000\n1 clk 0 IT (1) 00000004 3c080001 A svc : lui\n";
     assert_eq!(Format::detect(qemu4v.as_bytes()), Some(Format::Qemu4v));
     let microtesk = "0 clk 0 IT (0) ffffffffa0002000 3c080001 A svc_ns : lui t0, 0x1\n";

@@ -14,7 +14,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn compression_is_told_by_content() {
+fn compression_is_known_from_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("misleading.txt");
     let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();

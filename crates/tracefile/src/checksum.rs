@@ -118,9 +118,9 @@ mod tests {
         let mut writer = SealingWriter::new(&mut bytes);
         writer.write_all(b"bytes").unwrap();
         writer.finish().unwrap();
-        let (before, told) = Checksum::split(&bytes).unwrap();
+        let (before, declared) = Checksum::split(&bytes).unwrap();
         assert_eq!(before, b"bytes\0\0\0\0");
-        assert_eq!(told, Checksum::of(before));
+        assert_eq!(declared, Checksum::of(before));
         assert_eq!(bytes.len(), before.len() + Checksum::LINE);
     }
 

@@ -289,8 +289,8 @@ mod tests {
             let size = layout.size() as usize;
             sets.expand(&kept, ByteOrder::Little, size, &mut expanded);
             assert!(expanded[6..] == whole[..], "{names:?}");
-            let told = sets.expanded_size(&kept, ByteOrder::Little, size);
-            assert_eq!(told, whole.len());
+            let declared = sets.expanded_size(&kept, ByteOrder::Little, size);
+            assert_eq!(declared, whole.len());
         }
     }
 

@@ -11,10 +11,10 @@ use crate::program::module_path;
 
 /// A machine that a file cannot be of.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the trace file says that it is of {told}; it cannot be read as one of {named}")]
+#[error("the trace file says that it is of {declared}; it cannot be read as one of {named}")]
 pub struct OtherMachine {
     /// The machine in the file's target description.
-    pub told: Architecture,
+    pub declared: Architecture,
     /// The machine that was named.
     pub named: Architecture,
 }
@@ -60,7 +60,7 @@ pub fn settle_architecture(
 /// When the file names another machine, or its frames have another byte order than the name.
 pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), OtherMachine> {
     let orders = [ByteOrder::Little, ByteOrder::Big];
-    let told: Vec<_> = match (file.named_architecture(), file.layout()) {
+    let declared: Vec<_> = match (file.named_architecture(), file.layout()) {
         // A name may leave the width of the registers open.
         (Some(name), _) => [false, true]
             .into_iter()
@@ -69,17 +69,20 @@ pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), O
         (None, Some(layout)) => orders.map(|order| architecture(layout, order)).to_vec(),
         (None, None) => Vec::new(),
     };
-    if let Some(Some(one)) = told.first()
-        && !told.contains(&Some(named))
+    if let Some(Some(one)) = declared.first()
+        && !declared.contains(&Some(named))
     {
-        return Err(OtherMachine { told: *one, named });
+        return Err(OtherMachine {
+            declared: *one,
+            named,
+        });
     }
     let order = match file.byte_order() == named.byte_order() {
         true => None,
         false => file.byte_order_of_frames(),
     };
     match order.and_then(|order| named.in_order(order)) {
-        Some(told) if told != named => Err(OtherMachine { told, named }),
+        Some(declared) if declared != named => Err(OtherMachine { declared, named }),
         _ => Ok(()),
     }
 }
@@ -117,8 +120,8 @@ mod tests {
     fn standard_registers() {
         for machine in Architecture::ALL {
             for set in StandardRegisters::all(*machine) {
-                let told = architecture(&set.layout(), machine.byte_order());
-                assert_eq!(told, Some(*machine), "{set:?}");
+                let declared = architecture(&set.layout(), machine.byte_order());
+                assert_eq!(declared, Some(*machine), "{set:?}");
             }
         }
     }

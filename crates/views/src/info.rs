@@ -247,7 +247,7 @@ impl Info {
             byte_order: file.byte_order().to_string(),
             architecture: architecture_name(file),
             status: description.status().map(|status| (&status.fields).into()),
-            skipped: told(
+            skipped: if_any(
                 (description.tracepoints().iter())
                     .map(|tracepoint| tracepoint.skipped)
                     .fold(0, u64::saturating_add),
@@ -283,7 +283,7 @@ impl Info {
 }
 
 /// A number of hits that were skipped, where there are any.
-fn told(skipped: u64) -> Option<u64> {
+fn if_any(skipped: u64) -> Option<u64> {
     (skipped > 0).then_some(skipped)
 }
 
@@ -367,7 +367,7 @@ impl From<&Tracepoint> for TracepointInfo {
             },
             span_role: definition.source.span_point().map(|point| point.role),
             hits: tracepoint.usage.map(|usage| usage.hits),
-            skipped: told(tracepoint.skipped),
+            skipped: if_any(tracepoint.skipped),
             pauses: tracepoint.pauses.iter().copied().map(Into::into).collect(),
             usage: tracepoint.usage.map(|usage| usage.bytes),
             mechanism: tracepoint
@@ -395,15 +395,15 @@ impl From<&VariableDefinition> for VariableInfo {
 
 impl From<&tracewire_tracefile::Module> for ModuleInfo {
     fn from(module: &tracewire_tracefile::Module) -> Self {
-        let told = |time: u64| (time != 0).then_some(time);
+        let if_known = |time: u64| (time != 0).then_some(time);
         Self {
             path: crate::program::module_path(module).display().to_string(),
             bias: Address(module.bias).to_string(),
             start: module.start.to_string(),
             end: module.end.to_string(),
             build_id: (!module.build_id.is_empty()).then(|| hex::text(&module.build_id)),
-            loaded_us: told(module.loaded),
-            unloaded_us: told(module.unloaded),
+            loaded_us: if_known(module.loaded),
+            unloaded_us: if_known(module.unloaded),
         }
     }
 }

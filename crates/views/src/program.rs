@@ -123,11 +123,11 @@ impl Program {
             ..Self::default()
         };
         let modules = file.description().modules();
-        let told = modules.len();
+        let declared = modules.len();
         let modules = modules.get(..MOST_MODULES).unwrap_or(modules);
-        if told > modules.len() {
+        if declared > modules.len() {
             program.notes.push(format!(
-                "the trace file has {told} modules; the symbols of the first {MOST_MODULES} are used"
+                "the trace file has {declared} modules; the symbols of the first {MOST_MODULES} are used"
             ));
         }
         let mut files: Vec<Option<ModuleFile>> = vec![None; modules.len()];

@@ -174,15 +174,15 @@ fn tell_rescued(folder: &Path) -> anyhow::Result<()> {
         };
         let path = files.join(&name);
         let text = fs::read(&path).with_context(|| path.display().to_string())?;
-        let told: Value = serde_json::from_slice(&text)?;
+        let report: Value = serde_json::from_slice(&text)?;
         tell(
             folder,
             &json!({
                 "event": "rescued",
                 "process": process,
                 "key": key,
-                "lost": told["lost"],
-                "skipped": told["skipped"],
+                "lost": report["lost"],
+                "skipped": report["skipped"],
             }),
         )?;
         fail_point!("agent/rescue-told");

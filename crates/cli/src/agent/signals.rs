@@ -18,11 +18,11 @@ pub fn watch(news: Sender<News>) -> anyhow::Result<()> {
         .name("signals".to_owned())
         .spawn(move || {
             while let Ok(signal) = set.wait() {
-                let told = match signal {
+                let news_of = match signal {
                     Signal::SIGHUP => News::Reload,
                     _ => News::End,
                 };
-                if news.send(told).is_err() {
+                if news.send(news_of).is_err() {
                     return;
                 }
             }

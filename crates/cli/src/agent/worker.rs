@@ -28,8 +28,8 @@ pub struct Worker {
     begun: Instant,
     /// The last line of its output.
     said: Arc<Mutex<String>>,
-    /// When it was told to end.
-    told: Option<Instant>,
+    /// When it was asked to end.
+    asked: Option<Instant>,
 }
 
 impl Worker {
@@ -59,7 +59,7 @@ impl Worker {
             folder,
             begun: Instant::now(),
             said,
-            told: None,
+            asked: None,
         })
     }
 
@@ -94,22 +94,22 @@ impl Worker {
         let Ok(id) = i32::try_from(self.child.id()) else {
             return;
         };
-        let signal = match self.told {
+        let signal = match self.asked {
             None => Signal::SIGTERM,
-            Some(told) if told.elapsed() > limit => Signal::SIGKILL,
+            Some(asked) if asked.elapsed() > limit => Signal::SIGKILL,
             Some(_) => return,
         };
-        if self.told.is_some() {
+        if self.asked.is_some() {
             warn(format_args!("recorder {id} does not end, and is killed"));
         }
-        self.told = Some(Instant::now());
+        self.asked = Some(Instant::now());
         // The child has not been reaped, so the number is still its own.
         let _ = kill(Pid::from_raw(id), signal);
     }
 
-    /// Whether it was told to end.
+    /// Whether it was asked to end.
     pub const fn is_ending(&self) -> bool {
-        self.told.is_some()
+        self.asked.is_some()
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use tracewire_views::words;
 
 /// How many messages of a kind are printed.
-pub const TOLD: usize = 20;
+pub const MOST_PRINTED: usize = 20;
 
 /// Prints the first of the messages with `print`, and then how many more `what` there are, and how to get the rest.
 pub fn tell<M: Display>(
@@ -15,7 +15,7 @@ pub fn tell<M: Display>(
     mut print: impl FnMut(String),
 ) {
     let mut messages = messages.into_iter();
-    let limit = if verbose { usize::MAX } else { TOLD };
+    let limit = if verbose { usize::MAX } else { MOST_PRINTED };
     for message in messages.by_ref().take(limit) {
         print(message.to_string());
     }
@@ -38,12 +38,12 @@ pub fn once_each<A: Display>(messages: impl IntoIterator<Item = (String, A)>) ->
             }
         }
     }
-    let told = all.into_iter().map(|(message, address, more)| match more {
+    let joined = all.into_iter().map(|(message, address, more)| match more {
         0 => format!("{message} (at {address})"),
         more => format!(
             "{message} (at {address} and {})",
             words::count(more, "more location")
         ),
     });
-    told.collect()
+    joined.collect()
 }

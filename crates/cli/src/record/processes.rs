@@ -16,7 +16,7 @@ use tracewire_tracefile::{RunWriter, private};
 use tracewire_views::words;
 
 use super::events::Events;
-use super::few::{TOLD, tell};
+use super::few::{MOST_PRINTED, tell};
 use super::live::{AllCounters, Live};
 use super::options::{configure, live_of};
 use super::report::{
@@ -144,7 +144,7 @@ pub fn record(
         }
     }
     Ok(
-        if report.told.frames > 0 || report.parts.iter().any(|part| part.report.saw_something()) {
+        if report.ended.frames > 0 || report.parts.iter().any(|part| part.report.saw_something()) {
             Answer::Yes
         } else {
             Answer::No
@@ -211,11 +211,11 @@ impl Everyone {
             if has_begun {
                 state.later += 1;
                 let _aside = state.progress.aside();
-                if state.later <= TOLD || self.verbose {
+                if state.later <= MOST_PRINTED || self.verbose {
                     say(format_args!(
                         "process {process} has started, and is recorded"
                     ));
-                } else if state.later == TOLD + 1 {
+                } else if state.later == MOST_PRINTED + 1 {
                     say("more processes start; --verbose names them");
                 }
             }
@@ -417,12 +417,12 @@ impl Summary<'_> {
             words::count(processes.len() as u64, "process"),
             hits_words(&hits, self.verbose, String::new)
         ));
-        let told = &self.report.told;
-        if told.processes > 0 {
+        let ended = &self.report.ended;
+        if ended.processes > 0 {
             say(format_args!(
                 "{} of {} that ended before",
-                words::count(told.frames, "frame"),
-                words::count(told.processes, "process")
+                words::count(ended.frames, "frame"),
+                words::count(ended.processes, "process")
             ));
         }
         let stops = &self.report.stops;

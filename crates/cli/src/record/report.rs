@@ -14,7 +14,7 @@ use tracewire_recorder::{
 use tracewire_script::{Pending, Placed, ResolveWarning, Script};
 use tracewire_views::{paused_tracepoints, skipped_hits, taken_for_another, words};
 
-use super::few::{TOLD, once_each, tell};
+use super::few::{MOST_PRINTED, once_each, tell};
 use super::live::Live;
 use crate::message::{say, warn};
 use crate::output::is_lean_name;
@@ -73,13 +73,13 @@ pub fn placed(placed: &[Placed], verbose: bool, mut print: impl FnMut(String)) {
 
 /// Prints the locations of each tracepoint.
 fn listed(placed: &[&Placed], verbose: bool, print: &mut impl FnMut(String)) {
-    let mut told: Option<(i32, usize)> = None;
+    let mut latest: Option<(i32, usize)> = None;
     let mut numbers = BTreeSet::new();
     for one in placed {
         let is_known = numbers.contains(&one.definition.number);
-        if !is_known && numbers.len() >= TOLD && !verbose {
+        if !is_known && numbers.len() >= MOST_PRINTED && !verbose {
             let all: BTreeSet<_> = placed.iter().map(|one| one.definition.number).collect();
-            let more = all.len() - TOLD;
+            let more = all.len() - MOST_PRINTED;
             print(format!(
                 "{more} more tracepoints are set; --verbose names them"
             ));
@@ -87,11 +87,11 @@ fn listed(placed: &[&Placed], verbose: bool, print: &mut impl FnMut(String)) {
         }
         numbers.insert(one.definition.number);
         let number = one.definition.number.0;
-        let count = match told {
+        let count = match latest {
             Some((same, count)) if same == number => count + 1,
             _ => 1,
         };
-        told = Some((number, count));
+        latest = Some((number, count));
         if count <= LOCATIONS_TOLD || verbose {
             print(format!("tracepoint {number} at {}", where_it_is(one)));
         } else if count == LOCATIONS_TOLD + 1 {
@@ -145,7 +145,7 @@ fn departure_words(departures: &[&Placed]) -> Option<String> {
 
 /// Prints how the installed tracepoints are served.
 fn installed(installed: &[Installed], verbose: bool, mut print: impl FnMut(String)) {
-    let mut told: BTreeMap<(i32, String), u64> = BTreeMap::new();
+    let mut counts: BTreeMap<(i32, String), u64> = BTreeMap::new();
     for one in installed {
         let words = match &one.served {
             Served::Jump(way) => (*way).to_owned(),
@@ -153,11 +153,11 @@ fn installed(installed: &[Installed], verbose: bool, mut print: impl FnMut(Strin
             Served::Trap(None) => "trap".to_owned(),
             Served::Watchpoint => "watchpoint".to_owned(),
         };
-        *told.entry((one.number.0, words)).or_default() += 1;
+        *counts.entry((one.number.0, words)).or_default() += 1;
     }
-    if told.len() > TOLD && !verbose {
+    if counts.len() > MOST_PRINTED && !verbose {
         let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
-        for ((_, words), count) in told {
+        for ((_, words), count) in counts {
             *by_words.entry(words).or_default() += count;
         }
         let lines = by_words
@@ -166,7 +166,7 @@ fn installed(installed: &[Installed], verbose: bool, mut print: impl FnMut(Strin
         tell(lines, verbose, "ways", print);
         return;
     }
-    for ((number, words), count) in told {
+    for ((number, words), count) in counts {
         let many = if count > 1 {
             format!(" ({count} locations)")
         } else {
@@ -473,7 +473,7 @@ pub fn hits_words(
     if sums.is_empty() {
         return "none".to_owned();
     }
-    if sums.len() <= TOLD || verbose {
+    if sums.len() <= MOST_PRINTED || verbose {
         return sums.iter().map(words).collect::<Vec<_>>().join(", ");
     }
     let sum: u64 = sums.values().sum();
@@ -583,15 +583,15 @@ impl Summary<'_> {
             )),
         }
         let taken = taken_for_another(&self.report.tracepoints);
-        let told = if self.verbose {
+        let most = if self.verbose {
             taken.len()
         } else {
             EXAMPLES_TOLD
         };
-        for one in taken.iter().take(told) {
+        for one in taken.iter().take(most) {
             say(one);
         }
-        if let Some(more @ 1..) = taken.len().checked_sub(told) {
+        if let Some(more @ 1..) = taken.len().checked_sub(most) {
             say(format_args!(
                 "so it does with {more} more; `tracewire show {file} --gdb` names them"
             ));

@@ -49,13 +49,13 @@ impl Signals {
 
     /// Waits for one of the signals. Returns its number, and whether it came from the keyboard.
     pub fn wait(&self) -> Option<(i32, bool)> {
-        let mut told = MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: the set was filled by `block`; `told` is zeroed and large enough.
-        let (signal, told) = unsafe {
-            let signal = libc::sigwaitinfo(&raw const self.set, told.as_mut_ptr());
-            (signal, told.assume_init())
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: the set was filled by `block`; `info` is zeroed and large enough.
+        let (signal, info) = unsafe {
+            let signal = libc::sigwaitinfo(&raw const self.set, info.as_mut_ptr());
+            (signal, info.assume_init())
         };
-        (signal > 0).then_some((signal, told.si_code > 0))
+        (signal > 0).then_some((signal, info.si_code > 0))
     }
 }
 

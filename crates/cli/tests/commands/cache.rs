@@ -8,7 +8,7 @@ use tracewire_arch::Architecture;
 use tracewire_model::FrameNumber;
 use tracewire_tracefile::TraceFile;
 
-use crate::generated::{Told, smallest, write};
+use crate::generated::{Described, smallest, write};
 use crate::support::{Built, Ran, ran, tracewire};
 
 /// Enough frames for a file whose index is worth keeping.
@@ -31,7 +31,7 @@ fn the_index_is_kept_found_stale_and_done_without() {
     write(
         &folder.path("big.tf"),
         &smallest(Architecture::Nios2),
-        Told::Registers,
+        Described::Registers,
         FRAMES,
     );
     let cache = folder.path("cache");
@@ -75,7 +75,7 @@ fn the_index_is_kept_found_stale_and_done_without() {
     write(
         &folder.path("big.tf"),
         &smallest(Architecture::MipsLittle),
-        Told::Registers,
+        Described::Registers,
         FRAMES / 2,
     );
     let info = run(&folder, &cache, commands[0]).code(0).json().remove(0);
@@ -97,7 +97,7 @@ fn damage_since_the_index_was_made_is_found() {
     write(
         &path,
         &smallest(Architecture::Nios2),
-        Told::Registers,
+        Described::Registers,
         FRAMES,
     );
     run(&folder, &cache, &["info", "big.tf"]).code(0);
@@ -124,7 +124,7 @@ fn a_machine_that_is_said_holds_for_a_kept_index() {
     write(
         &folder.path("big.tf"),
         &smallest(Architecture::Mips),
-        Told::Nothing,
+        Described::Nothing,
         FRAMES,
     );
     for _ in 0..2 {

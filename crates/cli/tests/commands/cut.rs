@@ -7,7 +7,7 @@ use std::process::{Child, Output, Stdio};
 
 use tracewire_arch::Architecture;
 
-use crate::generated::{Told, smallest, write};
+use crate::generated::{Described, smallest, write};
 use crate::support::{ran, tracewire};
 
 /// Enough for an output that fills a pipe many times.
@@ -17,7 +17,7 @@ fn trace_file(path: &Path) {
     write(
         path,
         &smallest(Architecture::Riscv64),
-        Told::Registers,
+        Described::Registers,
         FRAMES,
     );
 }

@@ -53,7 +53,7 @@ fn variable(number: i32, name: &str) -> VariableDefinition {
 
 /// The contents of a file's target description.
 #[derive(Clone, Copy)]
-pub enum Told {
+pub enum Described {
     /// There is none.
     Nothing,
     /// The machine's name.
@@ -64,7 +64,7 @@ pub enum Told {
 
 /// Writes a file of so many frames, made at 1000 microseconds and every 10 after that, by threads 100, 101 and 102 in
 /// turn, on cpus 0 and 1.
-pub fn write(path: &Path, set: &StandardRegisters, told: Told, frames: u64) {
+pub fn write(path: &Path, set: &StandardRegisters, described: Described, frames: u64) {
     let order = set.architecture().byte_order();
     let layout = set.layout();
     let status = StatusFields {
@@ -74,12 +74,12 @@ pub fn write(path: &Path, set: &StandardRegisters, told: Told, frames: u64) {
         ..StatusFields::default()
     };
     let name = layout.architecture().expect("a name");
-    let target_xml = match told {
-        Told::Nothing => None,
-        Told::Machine => Some(format!(
+    let target_xml = match described {
+        Described::Nothing => None,
+        Described::Machine => Some(format!(
             "<target><architecture>{name}</architecture></target>"
         )),
-        Told::Registers => Some(set.target_xml()),
+        Described::Registers => Some(set.target_xml()),
     };
     let description = Description::build(&DescriptionParts {
         register_block_size: set.size(),

@@ -5,16 +5,16 @@ use std::path::Path;
 use tracewire_arch::{Architecture, StandardRegisters};
 use tracewire_model::ByteOrder;
 
-use crate::generated::{COUNTER, SITES, Told, smallest, value, write};
+use crate::generated::{COUNTER, Described, SITES, smallest, value, write};
 use crate::support::{Built, Ran, run};
 
-/// A directory with `bare.tf`, `told.tf` and `named.tf`: without a target description, with one, and with one that only names the
+/// A directory with `bare.tf`, `described.tf` and `named.tf`: without a target description, with one, and with one that only names the
 /// machine, 12 frames.
 fn files(set: &StandardRegisters) -> Built {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
-    write(&folder.path("bare.tf"), set, Told::Nothing, 12);
-    write(&folder.path("told.tf"), set, Told::Registers, 12);
-    write(&folder.path("named.tf"), set, Told::Machine, 12);
+    write(&folder.path("bare.tf"), set, Described::Nothing, 12);
+    write(&folder.path("described.tf"), set, Described::Registers, 12);
+    write(&folder.path("named.tf"), set, Described::Machine, 12);
     folder
 }
 
@@ -26,7 +26,7 @@ fn every_machine_shows_its_registers_and_memory() {
         let folder = files(&set);
         let order = machine.byte_order();
         let files = [
-            ("told.tf", None),
+            ("described.tf", None),
             ("named.tf", None),
             ("bare.tf", Some(machine.name())),
         ];

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::generated::{Told, smallest, write};
+use crate::generated::{Described, smallest, write};
 use crate::support::{Built, Ran, run};
 use tracewire_arch::Architecture;
 use tracewire_tracefile::Checksum;
@@ -128,8 +128,8 @@ fn a_good_file_stays_as_it_is() {
         Architecture::Nios2,
     ] {
         // gdbserver sends only the machine's name to a GDB that reads no XML.
-        for told in [Told::Nothing, Told::Machine, Told::Registers] {
-            write(&folder.path("in.tf"), &smallest(machine), told, 12);
+        for described in [Described::Nothing, Described::Machine, Described::Registers] {
+            write(&folder.path("in.tf"), &smallest(machine), described, 12);
             folder
                 .run(&["repair", "in.tf", "-o", "out.tf"])
                 .code(0)

@@ -18,7 +18,7 @@ use tracewire_diagnose::Severity;
 use tracewire_tracefile::{Ending, TraceFile};
 use tracewire_views::{Info, Program, Viewer};
 
-use crate::generated::{Told, smallest, write};
+use crate::generated::{Described, smallest, write};
 use crate::support::Built;
 use tracewire_test_support::{sample, setting};
 
@@ -76,7 +76,7 @@ fn originals(folder: &Path) -> Vec<Original> {
     };
     let generated = |machine: Architecture, said| {
         let path = folder.join(format!("{machine}.tf"));
-        write(&path, &smallest(machine), Told::Registers, 40);
+        write(&path, &smallest(machine), Described::Registers, 40);
         Original::open(&path, said)
     };
     let sealed = |original: &Original| {

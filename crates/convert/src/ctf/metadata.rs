@@ -84,11 +84,11 @@ fn push_environment(text: &mut String, file: &TraceFile) -> std::fmt::Result {
             writeln!(text, "\tstop_reason = \"{}\";", reason.name())?;
         }
     }
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     for tracepoint in file.description().tracepoints() {
         let definition = &tracepoint.definition;
         if let Some(at) = definition.source.location()
-            && told.insert(definition.number)
+            && seen.insert(definition.number)
         {
             writeln!(
                 text,

@@ -213,7 +213,7 @@ impl<'l> Visitor<'l> for Registers<'_, '_> {
         let start = frame.bytes.len();
         frame.bytes.resize(start + size, 0);
         let registers = layout.registers();
-        let mut told = vec![false; registers.len()];
+        let mut is_given = vec![false; registers.len()];
         let mut by_name: Option<HashMap<&str, usize>> = None;
         let mut next = 0;
         while let Some(Text(name)) = map.next_key()? {
@@ -241,15 +241,19 @@ impl<'l> Visitor<'l> for Registers<'_, '_> {
                 if frame.order == ByteOrder::Little {
                     place.reverse();
                 }
-                told.get_mut(index)
+                is_given.get_mut(index)
             });
             match decoded {
-                Some(told) => *told = true,
+                Some(is_given) => *is_given = true,
                 None => return Err(M::Error::custom(expected(register))),
             }
             next = index + 1;
         }
-        match registers.iter().zip(told).find(|(_, told)| !told) {
+        match registers
+            .iter()
+            .zip(is_given)
+            .find(|(_, is_given)| !is_given)
+        {
             Some((register, _)) => Err(M::Error::custom(expected(register))),
             None => Ok(()),
         }

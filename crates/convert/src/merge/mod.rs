@@ -129,10 +129,10 @@ fn describe(
     numbering: &Numbering,
 ) -> Result<Vec<u8>, ConvertError> {
     let descriptions = || files.iter().map(TraceFile::description);
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     let mut modules: Vec<Module> = Vec::new();
     for module in descriptions().flat_map(Description::modules) {
-        if told.insert(module.to_string()) {
+        if seen.insert(module.to_string()) {
             modules.push(module.clone());
         }
     }

@@ -16,20 +16,20 @@ pub(super) fn merge(
     runs: &[Vec<usize>],
     numbering: &Numbering,
 ) -> Option<Status> {
-    let all: Vec<&StatusFields> = files.iter().filter_map(told).collect();
+    let all: Vec<&StatusFields> = files.iter().filter_map(fields).collect();
     // Without times, the last of the files.
     let (last_file, last) = files
         .iter()
         .enumerate()
-        .filter_map(|(place, file)| Some((place, told(file)?)))
+        .filter_map(|(place, file)| Some((place, fields(file)?)))
         .max_by_key(|(_, fields)| fields.stop_time)?;
     let counts: Vec<Counts> = runs
         .iter()
         .map(|run| Counts::of(run.iter().filter_map(|place| files.get(*place))))
         .collect();
     let sum = |of: fn(&Counts) -> Option<u64>| {
-        let told = counts.iter().filter_map(of);
-        told.reduce(u64::saturating_add)
+        let known = counts.iter().filter_map(of);
+        known.reduce(u64::saturating_add)
     };
     let any = |of: fn(&StatusFields) -> Option<bool>| {
         all.iter()
@@ -45,9 +45,9 @@ pub(super) fn merge(
         }
         (!texts.is_empty()).then(|| texts.join("; "))
     };
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     let other = all.iter().flat_map(|fields| &fields.other);
-    let other = other.filter(|field| told.insert(*field)).cloned().collect();
+    let other = other.filter(|field| seen.insert(*field)).cloned().collect();
     Some(Status::from(StatusFields {
         running: all.iter().any(|fields| fields.running),
         stop_reason: last.stop_reason,
@@ -70,7 +70,7 @@ pub(super) fn merge(
     }))
 }
 
-fn told(file: &TraceFile) -> Option<&StatusFields> {
+fn fields(file: &TraceFile) -> Option<&StatusFields> {
     Some(&file.description().status()?.fields)
 }
 
@@ -88,7 +88,7 @@ impl Counts {
         let mut frames = 0;
         for part in parts {
             frames += part.frame_count();
-            let Some(fields) = told(part) else {
+            let Some(fields) = fields(part) else {
                 continue;
             };
             counts.created = counts.created.max(fields.frames_created);

@@ -33,10 +33,10 @@ pub(super) fn salvage(
         Some(order) => vec![order],
         None => vec![ByteOrder::Little, ByteOrder::Big],
     };
-    let told = description.register_block();
+    let declared = description.register_block();
     let mut sizes: Vec<Option<u32>> = [
-        told.map(|line| line.hexadecimal),
-        told.and_then(|line| line.decimal),
+        declared.map(|line| line.hexadecimal),
+        declared.and_then(|line| line.decimal),
         layout.map(RegisterLayout::size),
     ]
     .into_iter()

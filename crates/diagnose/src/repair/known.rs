@@ -35,12 +35,12 @@ impl Known {
                     collecting.insert(number.0);
                 }
                 DefinitionContent::Usage(usage) => {
-                    let told = if usage.hits == 0 {
+                    let by_hits = if usage.hits == 0 {
                         &mut never_hit
                     } else {
                         &mut hit
                     };
-                    told.insert(number.0);
+                    by_hits.insert(number.0);
                 }
                 _ => {}
             }

@@ -150,7 +150,7 @@ pub struct Salvage<'a> {
     /// The whole file.
     bytes: &'a [u8],
     description: Description,
-    told_frames: Option<u64>,
+    declared_frames: Option<u64>,
     /// How many zeros are after the last frame.
     end_zeros: u64,
     frames: Vec<Range<usize>>,
@@ -230,7 +230,7 @@ impl<'a> Salvage<'a> {
     }
 
     fn look_through(bytes: &'a [u8], end: lines::End, order: Option<ByteOrder>) -> Self {
-        let told = Checksum::split(bytes);
+        let declared = Checksum::split(bytes);
         let whole = bytes;
         let bytes = Checksum::strip(whole);
         let mut changes = Vec::new();
@@ -275,14 +275,16 @@ impl<'a> Salvage<'a> {
         let last = frames.kept.last();
         let frames_end = last.map_or(salvaged.frames_start, |last| last.end);
         let none_expected = !promised && bytes.len() == whole.len();
-        let right = told.map_or(none_expected, |(before, told)| told == Checksum::of(before));
+        let right = declared.map_or(none_expected, |(before, declared)| {
+            declared == Checksum::of(before)
+        });
         if !right {
             changes.push(Change::Checksum);
         }
         Self {
             bytes: whole,
             end_zeros: bytes.len().saturating_sub(frames_end) as u64,
-            told_frames: description.status().and_then(|status| status.fields.frames),
+            declared_frames: description.status().and_then(|status| status.fields.frames),
             description: parse(&lines),
             order: frames.shape.order,
             frames: frames.kept,
@@ -298,8 +300,8 @@ impl<'a> Salvage<'a> {
 
     /// The number of frames in the file's status line.
     #[must_use]
-    pub const fn told_frames(&self) -> Option<u64> {
-        self.told_frames
+    pub const fn declared_frames(&self) -> Option<u64> {
+        self.declared_frames
     }
 
     /// The whole frames, each with its header, in the file's order.
@@ -380,10 +382,10 @@ fn set_register_block(
     size: Option<u32>,
     changes: &mut Vec<Change>,
 ) {
-    let told = description.register_block().map(|line| line.hexadecimal);
-    let size = size.or(told).filter(|size| *size > 0).unwrap_or(1);
+    let declared = description.register_block().map(|line| line.hexadecimal);
+    let size = size.or(declared).filter(|size| *size > 0).unwrap_or(1);
     let count = lines.iter().filter(|line| is_kind(line, "R")).count();
-    if told != Some(size) || count != 1 {
+    if declared != Some(size) || count != 1 {
         changes.push(Change::RegisterBlockSize(size));
         lines.retain(|line| !is_kind(line, "R"));
         lines.insert(0, format!("R {size:x}").into_bytes());
@@ -427,9 +429,9 @@ fn set_status(
     };
     // A known field is among the others only if its value is invalid.
     let is_damaged = |(name, value): &(String, String)| value.is_empty() || Status::is_known(name);
-    let told = |fields: &StatusFields| fields.frames.is_none_or(|told| told == frames);
+    let declared = |fields: &StatusFields| fields.frames.is_none_or(|declared| declared == frames);
     let good = |status: &Status| {
-        told(&status.fields)
+        declared(&status.fields)
             && !overfull(&status.fields)
             && !status.fields.other.iter().any(is_damaged)
     };

@@ -73,8 +73,8 @@ pub(super) fn check(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
         return;
     };
     let found = file.frame_count();
-    if let Some(told) = status.frames.filter(|told| *told != found) {
-        report(Place::File, Fault::FrameCount { told, found });
+    if let Some(declared) = status.frames.filter(|declared| *declared != found) {
+        report(Place::File, Fault::FrameCount { declared, found });
     }
     if let (Some(frames), Some(created)) = (status.frames, status.frames_created)
         && frames > created

@@ -101,7 +101,7 @@ pub fn check_structure(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
 }
 
 fn check_sum(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
-    let Some(told) = file.checksum() else {
+    let Some(declared) = file.checksum() else {
         let status = file.description().status();
         if status.is_some_and(|status| status.fields.sealed) {
             report(Finding {
@@ -112,10 +112,10 @@ fn check_sum(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
         return;
     };
     let found = file.found_checksum();
-    if told != found {
+    if declared != found {
         report(Finding {
             place: Place::File,
-            fault: Fault::Checksum { told, found },
+            fault: Fault::Checksum { declared, found },
         });
     }
 }

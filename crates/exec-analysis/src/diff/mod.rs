@@ -261,9 +261,9 @@ impl Comparison<'_> {
                     break;
                 }
             }
-            self.values_told(false);
+            self.report_values(false);
         }
-        self.values_told(true);
+        self.report_values(true);
         Ok(())
     }
 
@@ -304,7 +304,7 @@ impl Comparison<'_> {
         }
     }
 
-    fn values_told(&mut self, is_end: bool) {
+    fn report_values(&mut self, is_end: bool) {
         for (place, key, left, right) in self.values.differences(is_end) {
             let place = Place {
                 cpu: self.cpu,

@@ -23,7 +23,7 @@ struct Row {
     latest: [Option<Written>; 2],
 }
 
-type Told = (Place, Key, Option<String>, Option<String>);
+type Difference = (Place, Key, Option<String>, Option<String>);
 
 /// All locations.
 pub(super) struct Values {
@@ -32,7 +32,7 @@ pub(super) struct Values {
     rows: HashMap<Key, Row>,
     /// The waiting values, in the order of the deadlines.
     deadlines: VecDeque<(u64, Key)>,
-    told: Vec<Told>,
+    differences: Vec<Difference>,
 }
 
 /// Whether two values may be the same: where both are known, they are.
@@ -104,11 +104,11 @@ impl Row {
             } else if is_again(1, b, &self.latest) {
                 right.pop_front();
             } else {
-                let told = (a.place, Some(shown(&a.value)), Some(shown(&b.value)));
+                let difference = (a.place, Some(shown(&a.value)), Some(shown(&b.value)));
                 self.latest = [Some(a.value.clone()), Some(b.value.clone())];
                 left.pop_front();
                 right.pop_front();
-                return Some(told);
+                return Some(difference);
             }
         }
     }
@@ -121,7 +121,7 @@ impl Values {
             now: 0,
             rows: HashMap::new(),
             deadlines: VecDeque::new(),
-            told: Vec::new(),
+            differences: Vec::new(),
         }
     }
 
@@ -137,7 +137,7 @@ impl Values {
                 deadline,
             });
             while let Some((place, left, right)) = row.settle() {
-                self.told.push((place, *key, left, right));
+                self.differences.push((place, *key, left, right));
             }
             if row.is_waiting(side) {
                 self.deadlines.push_back((deadline, *key));
@@ -160,7 +160,7 @@ impl Values {
     }
 
     /// The differences that are certain by now; at the end nothing waits any more.
-    pub(super) fn differences(&mut self, is_end: bool) -> Vec<Told> {
+    pub(super) fn differences(&mut self, is_end: bool) -> Vec<Difference> {
         while let Some((deadline, key)) = self.deadlines.front().copied() {
             if deadline >= self.now && !is_end {
                 break;
@@ -182,13 +182,13 @@ impl Values {
                         let mut values = [None, None];
                         values[side] = Some(shown(&late.value));
                         let [left, right] = values;
-                        self.told.push((late.place, key, left, right));
+                        self.differences.push((late.place, key, left, right));
                     }
                     row.latest[side] = Some(late.value.clone());
                     row.latest[1 - side] = Some(late.value);
                 }
             }
         }
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.differences)
     }
 }

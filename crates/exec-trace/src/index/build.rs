@@ -36,7 +36,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) chunk: usize,
     /// How hard the compressor tries.
     pub(crate) level: i32,
-    /// Told, once the text is read, why it ends before its end.
+    /// Says, once the text is read, why it ends before its end.
     pub(crate) cut: &'a (dyn Fn() -> Option<String> + Sync),
     /// Receives how many bytes of text are done.
     pub(crate) progress: &'a (dyn Fn(u64) + Sync),
@@ -67,7 +67,7 @@ pub(crate) fn build(
     let order_of =
         |machine: Option<Architecture>| machine.map_or(ByteOrder::Little, Architecture::byte_order);
     let order = order_of(plan.architecture.or(guessed));
-    // Told what it finds by itself, it is the same as if it had not been told. The text of `execlog` is another one then.
+    // A machine that is given and that is also found makes no difference. The text of `execlog` is another one then.
     let (key, architecture) = if order == order_of(guessed) && format != Format::Execlog {
         (plan.key.with_byte_order(None), guessed)
     } else {

@@ -20,7 +20,7 @@ pub(crate) struct Key {
     size: u64,
     changed: u64,
     sum: u64,
-    /// What the index was told to use, 0 for what it finds; so of the order of data, from the second bit on.
+    /// The byte order that was given, 0 for the one that is found; likewise the order of data, from the second bit on.
     byte_order: u8,
 }
 

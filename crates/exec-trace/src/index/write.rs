@@ -249,8 +249,8 @@ impl StoreWriter {
             put(&mut description, extent.length);
         }
         for table in tables {
-            let told = self.table(table)?;
-            description.extend_from_slice(&told);
+            let place = self.table(table)?;
+            description.extend_from_slice(&place);
         }
         let Extent { start, length } = self.append(&description)?;
         let mut trailer = Vec::new();

@@ -26,8 +26,8 @@ pub struct Replay<'a> {
     base: u64,
     /// What accesses since then did.
     accessed: Map<u64, PageState>,
-    /// What the recording told.
-    told: Map<u64, [Option<u8>; 8]>,
+    /// What the recording has of memory there.
+    recorded: Map<u64, [Option<u8>; 8]>,
     /// Room for the parts of an access.
     parts: Vec<Part>,
 }
@@ -47,7 +47,7 @@ impl Recording {
             cpus: Vec::new(),
             base: from,
             accessed: Map::default(),
-            told: Map::default(),
+            recorded: Map::default(),
             parts: Vec::new(),
         };
         let cpus = self.ask(|store| {
@@ -143,9 +143,9 @@ impl<'a> Replay<'a> {
         if u64::from(slot) >= u64::from(block.at.row.instructions) {
             self.open()?;
         }
-        if self.accessed.len() > MOST || self.told.len() > MOST {
+        if self.accessed.len() > MOST || self.recorded.len() > MOST {
             self.accessed.clear();
-            self.told.clear();
+            self.recorded.clear();
             self.base = self.next;
         }
         Ok(true)
@@ -212,17 +212,17 @@ impl<'a> Replay<'a> {
         if state.touched == 0xff {
             return Ok(bytes);
         }
-        let told = match self.told.get(&granule) {
-            Some(told) => *told,
+        let recorded = match self.recorded.get(&granule) {
+            Some(recorded) => *recorded,
             None => {
-                let told = self.recording.granule_at(self.base, granule)?;
-                self.told.insert(granule, told);
-                told
+                let recorded = self.recording.granule_at(self.base, granule)?;
+                self.recorded.insert(granule, recorded);
+                recorded
             }
         };
         for (place, byte) in bytes.iter_mut().enumerate() {
             if state.touched >> place & 1 == 0 {
-                *byte = told[place];
+                *byte = recorded[place];
             }
         }
         Ok(bytes)

@@ -12,7 +12,7 @@ pub(crate) struct LineState {
     pub(super) explicit: bool,
     /// The line before was a Tarmac diagram, whose address started in this column.
     pub(super) diagram: Option<(AccessKind, u32)>,
-    /// The control registers that the latest Nios II line told.
+    /// The control registers that the latest Nios II line has.
     pub(super) control: [Option<u64>; 5],
     /// The cpu, address and code of the instruction that the latest line named, where more lines may say what it did.
     pub(super) listed: Option<(u32, u64, u64)>,

@@ -23,7 +23,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Told by the first bytes of a file.
+    /// Known from the first bytes of a file.
     #[must_use]
     pub fn detect(start: &[u8]) -> Self {
         match start {

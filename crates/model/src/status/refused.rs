@@ -109,7 +109,7 @@ mod tests {
     use super::refused_fields;
 
     #[test]
-    fn every_field_is_told() {
+    fn every_field_is_named() {
         assert_eq!(refused_fields("0;tstop::0;tframes:1"), [""; 0]);
         assert_eq!(
             refused_fields("0;tstop:zz:0;tframes:1;username:zz;foo"),

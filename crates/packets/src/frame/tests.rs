@@ -74,7 +74,7 @@ fn framing_is_found_again_after_anything() {
 }
 
 #[test]
-fn a_packet_over_the_limit_is_told_and_the_next_one_read() {
+fn a_packet_over_the_limit_is_reported_and_the_next_one_read() {
     let events = decode(Side::Server, 4, &[b"$12345#ff$1234#ca"]);
     assert_eq!(events[0].0, Event::Unreadable(Unreadable::TooLong));
     assert_eq!(events[1], (Event::Packet, b"1234".to_vec()));

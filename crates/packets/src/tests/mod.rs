@@ -67,7 +67,7 @@ fn check_request(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn a_malformed_packet_is_told_by_name_and_place() {
+fn a_malformed_packet_is_reported_by_name_and_place() {
     let error = Request::parse(b"QTEnable:2:xyz").unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -93,7 +93,7 @@ impl Notes {
     }
 
     pub(crate) fn explain(&self) -> String {
-        let told: Vec<String> = self
+        let parts: Vec<String> = self
             .named()
             .map(|(name, text)| match name {
                 "user" => format!("the user is {text}"),
@@ -101,10 +101,10 @@ impl Notes {
                 _ => format!("note {text} on its stop"),
             })
             .collect();
-        if told.is_empty() {
+        if parts.is_empty() {
             "no notes".to_owned()
         } else {
-            told.join(", ")
+            parts.join(", ")
         }
     }
 }

@@ -207,11 +207,12 @@ fn status_facts(status: &StatusInfo, found: u64) -> Vec<(&'static str, String)> 
         };
         all.push(("Buffer", format!("{}{kind}", bytes(size))));
     }
-    for (name, told) in [("User", &status.user), ("Notes", &status.notes)] {
+    for (name, words) in [("User", &status.user), ("Notes", &status.notes)] {
         all.extend(
-            told.iter()
-                .filter(|told| !told.is_empty())
-                .map(|told| (name, told.clone())),
+            words
+                .iter()
+                .filter(|words| !words.is_empty())
+                .map(|words| (name, words.clone())),
         );
     }
     all

@@ -257,7 +257,7 @@ impl TraceFile {
     /// left.
     #[must_use]
     pub fn checksum(&self) -> Option<Checksum> {
-        Checksum::split(&self.bytes).map(|(_, told)| told)
+        Checksum::split(&self.bytes).map(|(_, declared)| declared)
     }
 
     /// The checksum that the file should have: of all bytes before it. Reads the whole file.

@@ -369,7 +369,7 @@ impl TraceFile {
         let (mut layout, mut named_architecture, mut layout_error) = (None, None, None);
         match description.target_xml().map(TargetDescription::parse) {
             None => {}
-            Some(Ok(TargetDescription::Registers(told))) => layout = Some(told),
+            Some(Ok(TargetDescription::Registers(declared))) => layout = Some(declared),
             Some(Ok(TargetDescription::Architecture(name))) => named_architecture = Some(name),
             Some(Err(error)) => layout_error = Some(error),
         }
@@ -385,8 +385,8 @@ impl TraceFile {
             };
             cache.load(key, &unindexed)
         });
-        let told = architecture.and_then(tracewire_arch::bfd_byte_order);
-        let found = found.filter(|found| told.is_none_or(|told| told == found.order));
+        let declared = architecture.and_then(tracewire_arch::bfd_byte_order);
+        let found = found.filter(|found| declared.is_none_or(|declared| declared == found.order));
         let WalkedFrames {
             order,
             index,

@@ -74,8 +74,8 @@ impl FrameReader {
             Some(Ok(TargetDescription::Registers(layout))) => Some(layout),
             _ => None,
         };
-        let told = description.register_block().map(|line| line.hexadecimal);
-        let block_size = match (told, &layout) {
+        let declared = description.register_block().map(|line| line.hexadecimal);
+        let block_size = match (declared, &layout) {
             (Some(size), _) => size as usize,
             (None, Some(layout)) => layout.size() as usize,
             (None, None) => 0,

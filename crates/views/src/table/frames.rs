@@ -192,10 +192,10 @@ pub(crate) fn end_words(end: &str) -> Option<&'static str> {
 
 /// An expression and its value, made safe for a terminal.
 fn value_line(value: &ValueView) -> String {
-    let (expression, told) = (printable(&value.expression), printable(&value.value));
+    let (expression, shown) = (printable(&value.expression), printable(&value.value));
     match value.error {
-        Some(_) => format!("{expression} = {}", styled(WARNING, told)),
-        None => format!("{expression} = {told}"),
+        Some(_) => format!("{expression} = {}", styled(WARNING, shown)),
+        None => format!("{expression} = {shown}"),
     }
 }
 
@@ -284,10 +284,11 @@ pub fn write_frame(
                 continue;
             }
             // A vector has many forms; `--json` has them.
-            let told = view.register_values.0.iter().find(|(of, _)| of == name);
-            let told = told.filter(|(_, told)| !told.starts_with('{'));
-            let told = told.map_or_else(String::new, |(_, told)| format!(" {}", printable(told)));
-            writeln!(out, "  {:<width$} {value}{told}", printable(name))?;
+            let shown = view.register_values.0.iter().find(|(of, _)| of == name);
+            let shown = shown.filter(|(_, shown)| !shown.starts_with('{'));
+            let shown =
+                shown.map_or_else(String::new, |(_, shown)| format!(" {}", printable(shown)));
+            writeln!(out, "  {:<width$} {value}{shown}", printable(name))?;
         }
         for name in &view.unavailable_registers {
             let unavailable = styled(FAINT, "<unavailable>");

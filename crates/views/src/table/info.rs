@@ -131,9 +131,9 @@ fn status_text(status: &StatusInfo, found: u64) -> String {
     if status.disconnected == Some(true) {
         let _ = writeln!(text, "{} goes on without a debugger", label("detached"));
     }
-    for (name, told) in [("user", &status.user), ("notes", &status.notes)] {
-        if let Some(told) = told.as_deref().filter(|told| !told.is_empty()) {
-            let _ = writeln!(text, "{} {}", label(name), printable(told));
+    for (name, words) in [("user", &status.user), ("notes", &status.notes)] {
+        if let Some(words) = words.as_deref().filter(|words| !words.is_empty()) {
+            let _ = writeln!(text, "{} {}", label(name), printable(words));
         }
     }
     for other in &status.other {
@@ -184,7 +184,7 @@ fn tracepoints(text: &mut String, info: &Info) {
     let mut by_number: Vec<_> = info.tracepoints.iter().collect();
     by_number.sort_by_key(|tracepoint| tracepoint.number);
     for tracepoint in by_number {
-        let told = |number: Option<u64>| number.map_or_else(String::new, |n| n.to_string());
+        let printed = |number: Option<u64>| number.map_or_else(String::new, |n| n.to_string());
         let mut what = vec![what_line(tracepoint)];
         // A block of `while-stepping` has no other one in it.
         let mut is_inside = false;
@@ -220,7 +220,7 @@ fn tracepoints(text: &mut String, info: &Info) {
             first.join("\n"),
             tracepoint.address.clone(),
             if tracepoint.enabled { "" } else { "disabled" }.to_owned(),
-            told(tracepoint.hits),
+            printed(tracepoint.hits),
             tracepoint.usage.map_or_else(String::new, bytes),
             what.join("\n"),
         ]);

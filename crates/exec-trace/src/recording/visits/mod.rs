@@ -49,7 +49,7 @@ pub struct Visits<'a> {
 struct Visited {
     number: usize,
     open: OpenBlock,
-    /// The instructions that are meant, in order, and which of them is stood at.
+    /// The instructions that are meant, in order, and which of them is the current one.
     found: Vec<GroupPlace>,
     at: usize,
     writes: Writes,
@@ -244,13 +244,13 @@ impl Visits<'_> {
         })
     }
 
-    /// What a register of a cpu holds before the instruction that is stood at.
+    /// What a register of a cpu holds before the current instruction.
     #[must_use]
     pub fn register(&self, cpu: CpuNumber, register: RegisterId) -> &RegisterValue {
         value_of(&self.registers, cpu, register)
     }
 
-    /// What memory holds before the instruction that is stood at, `None` for a byte that is not known.
+    /// What memory holds before the current instruction, `None` for a byte that is not known.
     ///
     /// # Errors
     ///

@@ -319,11 +319,11 @@ impl<'a> Sample<'a> {
 
     fn place_in_row(&self) -> Option<Place<'a>> {
         // How memory was accessed comes between the address of the memory and that of the instruction.
-        let told = memchr(b'|', self.rest).filter(|at| self.rest[*at..].starts_with(b"|OP "));
-        let skipped = told.unwrap_or(0);
+        let operation = memchr(b'|', self.rest).filter(|at| self.rest[*at..].starts_with(b"|OP "));
+        let skipped = operation.unwrap_or(0);
         let row = Row::find(&self.rest[skipped..])?;
-        let accessed = match told {
-            Some(told) => Row::find(&self.rest[..told]).map(|row| row.first),
+        let accessed = match operation {
+            Some(operation) => Row::find(&self.rest[..operation]).map(|row| row.first),
             None => Some(row.first).filter(|_| row.count > 1),
         };
         let after = &self.rest[skipped + row.end..];
@@ -629,7 +629,10 @@ mod tests {
     }
 
     /// What a line says, however it was read.
-    fn told<'a>(line: &'a [u8], sample: &Sample<'a>) -> impl PartialEq + std::fmt::Debug + use<'a> {
+    fn meaning<'a>(
+        line: &'a [u8],
+        sample: &Sample<'a>,
+    ) -> impl PartialEq + std::fmt::Debug + use<'a> {
         let Sample {
             time,
             thread,
@@ -671,12 +674,12 @@ mod tests {
         ];
         let mut head = Head::NONE;
         for line in lines.iter().chain(&lines).map(|line| line.as_bytes()) {
-            let told = |sample: Option<Sample<'_>>| {
-                sample.map(|sample| format!("{:?}", told(line, &sample)))
+            let meaning = |sample: Option<Sample<'_>>| {
+                sample.map(|sample| format!("{:?}", meaning(line, &sample)))
             };
             let alone = Sample::read(line).ok();
             let after = (head.sample(line)).or_else(|| head.read(line).ok());
-            assert_eq!(told(after), told(alone));
+            assert_eq!(meaning(after), meaning(alone));
         }
         assert!(head.read(b"ls 9.0001: x").is_err());
     }
