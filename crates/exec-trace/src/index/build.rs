@@ -374,9 +374,9 @@ impl Collector {
         let contradictions = self.writer.append(&contradictions)?;
         let code_start = self.writer.length();
         let mut code = Vec::new();
-        for (address, list) in self.code.finish() {
-            let extent = self.writer.append(&self.packer.pack(&list))?;
-            code.push([address, extent.start, extent.length]);
+        for (first, piece) in self.code.finish() {
+            let extent = self.writer.append(&self.packer.pack(&piece))?;
+            code.push([first, extent.start, extent.length]);
         }
         self.facts.search += self.writer.length() - code_start;
         let tables = [

@@ -1,18 +1,21 @@
 //! In which segments the code at each address is executed.
 //!
-//! A program executes code again soon, or not for long: a list has runs of segments that follow one another. In memory, and in the
-//! file, a run takes two bytes or three.
+//! A program executes code again soon, or not for long: a list has runs of segments that follow one another. A run takes two bytes
+//! or three. Addresses that follow one another are in one piece of the file with their lists.
 
 use std::ops::RangeInclusive;
 
 use super::store::Store;
 use super::write::Table;
-use crate::compact::bytes::{Damaged, Reader, put};
+use crate::compact::bytes::{Damaged, Reader, put, put_slice};
 use crate::compact::frame::unpack;
 use crate::compact::map::Map;
 
-/// Of more addresses than these the lists are not read.
-const MOST_ADDRESSES: usize = 1 << 12;
+/// How many addresses a piece has.
+const ADDRESSES_A_PIECE: usize = 128;
+
+/// Where code is in more pieces than these, their lists are not read.
+const MOST_PIECES: usize = 512;
 
 /// The lists, as they grow.
 #[derive(Default)]
@@ -61,7 +64,7 @@ impl CodeLists {
         }
     }
 
-    /// The addresses, rising, each with its list.
+    /// The pieces, rising, each with its first address.
     pub(super) fn finish(self) -> Vec<(u64, Vec<u8>)> {
         let ended = self.0.into_iter().map(|(address, mut list)| {
             list.end_run();
@@ -69,8 +72,34 @@ impl CodeLists {
         });
         let mut lists: Vec<(u64, Vec<u8>)> = ended.collect();
         lists.sort_unstable_by_key(|(address, _)| *address);
-        lists
+        let pieces = lists.chunks(ADDRESSES_A_PIECE).filter_map(|lists| {
+            let (first, _) = lists.first()?;
+            let mut piece = Vec::new();
+            let mut before = *first;
+            for (address, list) in lists {
+                put(&mut piece, address - before);
+                put_slice(&mut piece, list);
+                before = *address;
+            }
+            Some((*first, piece))
+        });
+        pieces.collect()
     }
+}
+
+/// Gives each address of a piece, with its list.
+fn each_of<'a>(
+    piece: &'a [u8],
+    first: u64,
+    mut each: impl FnMut(u64, &'a [u8]) -> Result<(), Damaged>,
+) -> Result<(), Damaged> {
+    let mut reader = Reader::new(piece);
+    let mut address = first;
+    while !reader.is_empty() {
+        address = address.checked_add(reader.number()?).ok_or(Damaged)?;
+        each(address, reader.slice()?)?;
+    }
+    Ok(())
 }
 
 /// Adds the runs of a list, both ends included.
@@ -120,38 +149,56 @@ impl Segments {
 }
 
 impl Store {
-    /// The segments in which code at some addresses is executed, both ends included; none where there are so many
-    /// addresses that all segments may as well be looked at.
+    /// The segments in which code at some addresses is executed, both ends included; none where that is in so many
+    /// pieces that all segments may as well be looked at.
     pub(crate) fn segments_with(
         &self,
         addresses: &[RangeInclusive<u64>],
     ) -> Result<Option<Segments>, Damaged> {
-        let mut rows = Vec::new();
+        let mut pieces = 0;
+        let mut runs = Vec::new();
         for range in addresses {
-            let before = |address: u64, is_included: bool| {
+            // The pieces that begin at an address or before it.
+            let up_to = |address: u64| {
                 self.partition(Table::Code, |row| {
-                    let this = self.number(Table::Code, row, 0)?;
-                    Ok(this < address || is_included && this == address)
+                    Ok(self.number(Table::Code, row, 0)? <= address)
                 })
             };
-            let (start, end) = (before(*range.start(), false)?, before(*range.end(), true)?);
-            if end.saturating_sub(start) > MOST_ADDRESSES - rows.len() {
+            let rows = up_to(*range.start())?.saturating_sub(1)..up_to(*range.end())?;
+            pieces += rows.len();
+            if pieces > MOST_PIECES {
                 return Ok(None);
             }
-            rows.extend(start..end);
-        }
-        let mut runs = Vec::new();
-        for row in rows {
-            let [_, start, length] = self.row(Table::Code, row)?;
-            runs_of(&unpack(self.extent(start, length)?)?, &mut runs)?;
+            for row in rows {
+                self.each_list(row, |address, list| match range.contains(&address) {
+                    true => runs_of(list, &mut runs),
+                    false => Ok(()),
+                })?;
+            }
         }
         Ok(Some(Segments::new(runs)))
     }
 
     /// The addresses of all code, rising.
     pub(crate) fn code_addresses(&self) -> Result<Vec<u64>, Damaged> {
-        let rows = 0..self.rows(Table::Code);
-        rows.map(|row| self.number(Table::Code, row, 0)).collect()
+        let mut addresses = Vec::new();
+        for row in 0..self.rows(Table::Code) {
+            self.each_list(row, |address, _| {
+                addresses.push(address);
+                Ok(())
+            })?;
+        }
+        Ok(addresses)
+    }
+
+    /// Gives each address of a piece, with its list.
+    fn each_list(
+        &self,
+        row: usize,
+        each: impl FnMut(u64, &[u8]) -> Result<(), Damaged>,
+    ) -> Result<(), Damaged> {
+        let [first, start, length] = self.row(Table::Code, row)?;
+        each_of(&unpack(self.extent(start, length)?)?, first, each)
     }
 }
 
@@ -163,15 +210,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_have_each_segment_once(code in proptest::collection::vec(proptest::collection::btree_set(0..6u64, 0..4), 0..40)) {
+        fn lists_have_each_segment_once(code in proptest::collection::vec(proptest::collection::btree_set(0..300u64, 0..60), 0..40)) {
             let mut lists = CodeLists::default();
             for (segment, code) in (0..).zip(&code) {
                 let code: Vec<u64> = code.iter().copied().collect();
                 lists.put(segment, &code);
             }
-            let lists = lists.finish();
-            prop_assert!(lists.is_sorted_by_key(|(address, _)| *address));
-            for (address, list) in lists {
+            let mut lists_of = Vec::new();
+            for (first, piece) in &lists.finish() {
+                each_of(piece, *first, |address, list| {
+                    lists_of.push((address, list.to_vec()));
+                    Ok(())
+                }).unwrap();
+            }
+            let all: std::collections::BTreeSet<u64> = code.iter().flatten().copied().collect();
+            prop_assert!(lists_of.iter().map(|(address, _)| *address).eq(all));
+            for (address, list) in lists_of {
                 let mut runs = Vec::new();
                 runs_of(&list, &mut runs).unwrap();
                 let segments = Segments::new(runs);

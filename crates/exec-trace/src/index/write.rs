@@ -32,8 +32,7 @@ pub(crate) enum Table {
     Pages = 2,
     /// A row for each granule with entries in several pages.
     Spanning = 3,
-    /// A row an address of code: the address, where the list of segments starts, how long it is. See
-    /// [`mod@super::code`].
+    /// A row a piece of the lists of code: the first address, where it starts, how long it is. See [`mod@super::code`].
     Code = 4,
 }
 
