@@ -231,16 +231,19 @@ const CROWD: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
 volatile long total;
+static pthread_barrier_t called;
 __attribute__ ((noinline)) void site (long by) { total += by; }
-static void *work (void *by) { site ((long) by); pause (); return by; }
+static void *work (void *by) { site ((long) by); pthread_barrier_wait (&called); pause (); return by; }
 int main (void)
 {
+  pthread_barrier_init (&called, 0, 101);
   for (long by = 0; by < 100; by++)
     {
       pthread_t thread;
       if (pthread_create (&thread, 0, work, (void *) by))
         return 3;
     }
+  pthread_barrier_wait (&called);
   puts ("ready");
   fflush (stdout);
   return getchar () == EOF ? 0 : 4;
