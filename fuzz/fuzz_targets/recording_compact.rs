@@ -93,7 +93,9 @@ fuzz_target!(|input: (u8, u8, u8, Vec<(u16, u8)>, &[u8])| {
             let _ = replay.memory(Address(0x2000), &mut [None; 9]);
         }
         8 => {
-            let mut visits = recording.visits(before, |address, _| address.0 % 8 == 0);
+            let some = (0x1000..0x1020).step_by(8).map(Address).collect();
+            let Ok(code) = recording.locate(some) else { return };
+            let mut visits = recording.visits(before, code);
             for _ in 0..30 {
                 let _ = visits.advance(InstructionNumber(u64::MAX));
                 let _ = visits.memory(Address(0x2000), &mut [None; 9]);
