@@ -22,7 +22,8 @@ pub(crate) mod header {
     // The 16 bytes from 88 on link the owner's futex into its list (see `SharedLayout::owner`).
     pub(crate) const CLOCK_RATE: u64 = 104;
     pub(crate) const CLOCK_START: u64 = 112;
-    /// The counter at the tracer's last reading, for threads that may not read it.
+    /// The counter at the tracer's last reading. It is for threads that may not read the counter, and says whether a pad's reading
+    /// is older.
     pub(crate) const CLOCK_SEEN: u64 = 120;
     pub(crate) const ERROR: u64 = 128;
     pub(crate) const ERROR_SITE: u64 = 136;

@@ -322,8 +322,7 @@ impl RingReader {
         writers: Writers,
         take: &mut dyn FnMut(TimedFrame<'_>),
     ) -> Drained {
-        shared.keep_time();
-        let now = clock::counter();
+        let now = shared.keep_time();
         self.drain_at(shared, now, writers, take)
     }
 

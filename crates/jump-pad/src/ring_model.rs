@@ -759,3 +759,34 @@ fn a_reader_ends_though_a_writer_is_as_fast() {
         assert_eq!(drained.frames, 3);
     });
 }
+
+/// A pad reads the clock, moves the head, and looks at the counter of the reader; the reader stores that and looks at the head.
+/// Where the reader misses the record, so that it gives out all that was made until then, the pad reads the clock again.
+#[test]
+fn a_record_that_the_reader_misses_has_no_earlier_time() {
+    loom::model(|| {
+        let clock = Arc::new(AtomicU64::new(1));
+        let (head, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let pad = {
+            let (clock, head, seen) = (clock.clone(), head.clone(), seen.clone());
+            loom::thread::spawn(move || {
+                let before = clock.fetch_add(1, Ordering::Relaxed);
+                head.fetch_add(1, Ordering::AcqRel);
+                // An instruction with a lock is a fence.
+                loom::sync::atomic::fence(Ordering::SeqCst);
+                if before < seen.load(Ordering::Relaxed) {
+                    clock.fetch_add(1, Ordering::Relaxed)
+                } else {
+                    before
+                }
+            })
+        };
+        // As `Shared::keep_time`.
+        let now = clock.fetch_add(1, Ordering::Relaxed);
+        seen.store(now, Ordering::Release);
+        loom::sync::atomic::fence(Ordering::SeqCst);
+        let is_missed = head.load(Ordering::Acquire) == 0;
+        let time = pad.join().unwrap();
+        assert!(!is_missed || time > now, "{time}, looked at {now}");
+    });
+}

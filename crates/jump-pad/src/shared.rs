@@ -570,13 +570,18 @@ impl Shared {
         }
     }
 
-    /// Follows the time of day. Call it periodically, for instance at every reading of the rings.
-    pub fn keep_time(&self) {
+    /// Follows the time of day. Call it periodically, for instance at every reading of the rings. Returns the counter that pads
+    /// then see: a record that they reserve later, so that the rings do not show it yet, has no earlier time.
+    pub fn keep_time(&self) -> u64 {
         let (counter, microseconds) = clock::now();
         self.store(header::CLOCK_SEEN, counter);
+        // A pad moves the head of a ring and then looks at this word, and the reader looks at the head after this. So one of them
+        // sees what the other has written.
+        fence(Ordering::SeqCst);
         let start = microseconds.saturating_sub(self.rate().since_base(counter));
         self.atomic(header::CLOCK_START)
             .fetch_max(start, Ordering::AcqRel);
+        counter
     }
 
     /// The pads' time of a counter, in microseconds since 1970-01-01 00:00 UTC.

@@ -63,8 +63,11 @@ impl<'o> Code<'o> {
         self.ring_of_cpu(RING)?;
         self.asm.mov(of, frame.index as i32)?;
         self.place(again)?;
-        self.asm.mov(rax, qword_ptr(RING + ring::HEAD))?;
-        self.asm.mov(rdx, qword_ptr(RING + ring::NEWEST))?;
+        self.asm.mov(rdi, qword_ptr(RING + ring::HEAD))?;
+        self.asm.mov(r11, qword_ptr(RING + ring::NEWEST))?;
+        self.counter_before_reserving()?;
+        self.asm.mov(rax, rdi)?;
+        self.asm.mov(rdx, r11)?;
         // The newest record must have begun, or be in the table, before there is a newer one.
         self.asm.movzx(ecx, dx)?;
         self.asm.neg(rcx)?;
@@ -703,7 +706,7 @@ impl<'o> Code<'o> {
     }
 
     /// `rbx` was used for an exchange of 16 bytes.
-    fn shared_again(&mut self) -> Made {
+    pub(super) fn shared_again(&mut self) -> Made {
         let shared = self.options.shared.0;
         self.number(Gpr(1), shared)
     }

@@ -66,6 +66,8 @@ pub(super) enum Slot {
     WholeFlags,
     Cpu,
     Thread,
+    /// The counter before the record was reserved.
+    Counter,
     Microseconds,
     /// The fraction of a microsecond.
     Fraction,

@@ -82,7 +82,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Reserves the record of a frame; `OUT` is then its start.
+    /// Reserves the record of a frame; `OUT` is then its start. The counter before that is in its slot.
     pub(super) fn reserve(&mut self, frame: &Frame, keep_cpu: bool) -> Made {
         self.uses(&[rax, rcx, rdx, rsi, rdi]);
         self.cpu()?;
@@ -139,8 +139,9 @@ impl<'o> Code<'o> {
         self.ring_of_cpu(rcx)?;
         let size = frame.reserved;
         self.place(again)?;
-        self.asm.mov(rax, qword_ptr(rcx + ring::HEAD))?;
-        self.asm.mov(edi, eax)?;
+        self.asm.mov(rdi, qword_ptr(rcx + ring::HEAD))?;
+        self.counter_before_reserving()?;
+        self.asm.mov(rax, rdi)?;
         self.asm.and(edi, mask)?;
         self.asm.lea(esi, dword_ptr(rdi + size))?;
         self.asm.lea(rdx, rax + size)?;
@@ -291,9 +292,38 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
+    /// Puts the counter into its slot, when the head of the ring has been read; changes `rax` and `rdx`. After the locked
+    /// instruction that reserves the record, `rdtsc` would wait for it. Another record that is reserved meanwhile makes that
+    /// instruction fail, so the records of a ring are in the order of their times.
+    pub(super) fn counter_before_reserving(&mut self) -> Made {
+        let before = self.slot(Slot::Counter);
+        self.counter()?;
+        self.asm.mov(before, rax)?;
+        Ok(())
+    }
+
+    /// Puts the time of a record into `rax`, when it is reserved; changes `rdx`. It is the counter before that, unless the reader
+    /// has looked at the rings since. The thread may have lost the cpu meanwhile, and the reader may have given out later frames.
+    fn time_of_record(&mut self) -> Made {
+        let (late, known) = (self.label(), self.label());
+        let before = self.slot(Slot::Counter);
+        self.asm.mov(rax, before)?;
+        self.asm.cmp(rax, qword_ptr(SHARED + header::CLOCK_SEEN))?;
+        self.asm.jb(self.to(late))?;
+        self.place(known)?;
+        self.later(move |code| {
+            code.place(late)?;
+            code.counter()?;
+            code.asm.jmp(code.to(known))?;
+            Ok(())
+        });
+        Ok(())
+    }
+
     /// Writes the rest of the record's header, when the record is reserved.
     pub(super) fn begin_record(&mut self, stamp: u32, needs: Needs) -> Made {
-        self.counter()?;
+        self.uses(&[rax, rdx]);
+        self.time_of_record()?;
         self.asm.mov(qword_ptr(OUT + record::TIME), rax)?;
         if needs.time {
             self.microseconds()?;
@@ -317,6 +347,8 @@ impl<'o> Code<'o> {
         self.place(have)?;
         self.later(move |code| {
             code.place(forbidden)?;
+            // While a record is claimed, its register has something else.
+            code.shared_again()?;
             code.asm.mov(rax, qword_ptr(SHARED + header::CLOCK_SEEN))?;
             code.asm.jmp(code.to(have))?;
             Ok(())
