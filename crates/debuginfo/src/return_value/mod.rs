@@ -3,7 +3,9 @@
 //! x86-64: the System V ABI, "The Classification of Parameters and Returning of Values". Rust's own convention is not specified;
 //! this is the behaviour of rustc. A value of one number is in the register of its kind, one of two numbers in two of them. An
 //! aggregate of at most eight bytes is in `rax`, and one of more than sixteen is in memory, whose address is in `rax`. Sizes in
-//! between are unknown.
+//! between are unknown. Go has a convention of its own, with up to nine integer registers (`go.rs`).
+
+mod go;
 
 use gimli::{Encoding, EndianReader, Format, RunTimeEndian, constants};
 use tracewire_arch::Architecture;
@@ -94,6 +96,12 @@ impl<'a> ReturnValues<'a> {
             Some(other) => return Err(ReturnValueError::Machine(other)),
             None => return Err(ReturnValueError::NoType(function.name)),
         }
+        let language = modules.language_at(Some(pc));
+        if language == Language::Go {
+            let (type_id, code) = self.go_return(pc, &function.name)?;
+            let expression = of_bytes(function.module, code);
+            return Ok((type_id, VariableLocation::Expression(expression)));
+        }
         if matches!(&*self.types.strip(type_id), Type::Void) {
             return Err(ReturnValueError::Nothing(function.name));
         }
@@ -102,11 +110,9 @@ impl<'a> ReturnValues<'a> {
         if size == 0 {
             return Err(ReturnValueError::Nothing(function.name));
         }
-        let code = match modules.language_at(Some(pc)) {
+        let code = match language {
             Language::Rust => self.rust_return(type_id, size),
-            Language::C | Language::Cpp => Some(self.system_v_return(type_id, size)),
-            // Go has another convention, with up to nine integer registers.
-            Language::Go => None,
+            _ => Some(self.system_v_return(type_id, size)),
         };
         let code = code.ok_or_else(unknown)?;
         let location = VariableLocation::Expression(expression(function.module, code));
@@ -515,14 +521,16 @@ const OP_PIECE: u8 = constants::DW_OP_piece.0;
 
 /// An expression of the machine's registers.
 fn expression(module: ModuleId, code: Vec<u8>) -> LocationExpression {
-    let bytes: Vec<u8> = code
-        .into_iter()
-        .flat_map(|byte| match byte {
-            OP_REG_ST0 => vec![constants::DW_OP_regx.0, 33],
-            OP_REG_ST1 => vec![constants::DW_OP_regx.0, 34],
-            byte => vec![byte],
-        })
-        .collect();
+    let bytes = code.into_iter().flat_map(|byte| match byte {
+        OP_REG_ST0 => vec![constants::DW_OP_regx.0, 33],
+        OP_REG_ST1 => vec![constants::DW_OP_regx.0, 34],
+        byte => vec![byte],
+    });
+    of_bytes(module, bytes.collect())
+}
+
+/// An expression of these bytes.
+fn of_bytes(module: ModuleId, bytes: Vec<u8>) -> LocationExpression {
     LocationExpression {
         bytes: EndianReader::new(SharedBytes::from(bytes), RunTimeEndian::Little),
         encoding: Encoding {
