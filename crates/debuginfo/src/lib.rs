@@ -55,6 +55,7 @@ mod dynamic;
 mod error;
 mod frame;
 mod function;
+mod goroutine;
 mod indirect;
 mod listing;
 mod location;
@@ -79,6 +80,7 @@ mod variables;
 pub use dwarf::name::plain_name;
 pub use error::{LocationError, SymbolError};
 pub use frame::{CfaRule, RegisterRule, UnwindRow};
+pub use goroutine::GoroutineLayout;
 pub use indirect::IndirectSlot;
 pub use location::{CallerPlace, Function, FunctionPlace, Marker, ResolvedLocation, SourcePlace};
 pub use location_expression::{

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use tracewire_agent_expr::{Context, Evaluation, Verified};
 use tracewire_model::{
-    Address, Aggregate, AggregateKey, AggregateTable, CallPart, DURATION_VARIABLE, KEY_TEXT, Key,
-    TracepointNumber,
+    Address, Aggregate, AggregateKey, AggregateTable, CallPart, DURATION_VARIABLE, GoroutinePoint,
+    KEY_TEXT, Key, TracepointNumber,
 };
 
 use crate::collect::Moment;
@@ -175,7 +175,10 @@ impl Counts {
         let number = tracepoint.definition().number;
         let place = plan.point.and_then(|point| {
             let register = thread.register(point.register)?;
-            Some((number, register.wrapping_add_signed(point.offset)))
+            let stack = register.wrapping_add_signed(point.offset);
+            let goroutine = point.goroutine;
+            let call = goroutine.and_then(|of| goroutine_call(thread, of, stack));
+            Some((number, call.unwrap_or(stack)))
         });
         let now = thread
             .timestamp_ns()
@@ -262,4 +265,22 @@ impl Counts {
             Some(kept) => _ = self.calls.insert(place, (now, kept)),
         }
     }
+}
+
+/// A call of a goroutine, by a number in place of its stack pointer; none where the thread runs no goroutine.
+fn goroutine_call(thread: &mut dyn StoppedThread, of: GoroutinePoint, stack: u64) -> Option<u64> {
+    let start = thread.register(of.register)?;
+    let mut pieces = [of.number, of.stack_end].map(|offset| MemoryRead {
+        address: Address(start.wrapping_add(offset.into())),
+        bytes: vec![0; 8],
+        filled: 0,
+    });
+    thread.read_memory(&mut pieces);
+    let word = |piece: &MemoryRead| {
+        let bytes = piece.bytes.get(..piece.filled)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let [number, stack_end] = &pieces;
+    let number = word(number).filter(|number| *number != 0)?;
+    Some(GoroutinePoint::call(number, word(stack_end)?, stack))
 }

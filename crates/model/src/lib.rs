@@ -40,7 +40,7 @@ pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
 pub use redaction::{RedactionError, Redactions};
-pub use span::{SpanPoint, SpanPointError, SpanRole, SpanStatement};
+pub use span::{GoroutinePoint, SpanPoint, SpanPointError, SpanRole, SpanStatement};
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Pause, Served, Tracepoint, TracepointTable};
 pub use text::TextError;

@@ -96,6 +96,41 @@ impl SpanRole {
     }
 }
 
+/// How the goroutine of a call is found at a location of a Go program. Threads take turns with a goroutine, and its stack moves when
+/// it grows. So a call is named by the goroutine's number, and by how far its stack pointer is from the end of the stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GoroutinePoint {
+    /// The register that has the address of the goroutine (`runtime.g`).
+    pub register: RegisterNumber,
+    /// Where the end of its stack is there, the highest address: the offset of eight bytes.
+    pub stack_end: u16,
+    /// The offset of its number, eight bytes too. The number is 0 while a thread runs the scheduler.
+    pub number: u16,
+}
+
+impl GoroutinePoint {
+    /// The stacks of goroutines are smaller: the runtime's default limit is 1 GB.
+    const LARGEST_STACK: u64 = 1 << 31;
+
+    /// The distance of a stack pointer from the end of its stack, in bytes; none where it is no place on the stack.
+    #[must_use]
+    pub fn distance(stack_end: u64, stack_pointer: u64) -> Option<u64> {
+        let distance = stack_end.checked_sub(stack_pointer)?;
+        (distance < Self::LARGEST_STACK).then_some(distance)
+    }
+
+    /// A number for a call in place of its stack pointer, as pads compute it. Calls that are open at the same time have different ones
+    /// where fewer than 16 million goroutines were made, or where their stacks differ in depth.
+    #[must_use]
+    pub const fn call(number: u64, stack_end: u64, stack_pointer: u64) -> u64 {
+        let distance = stack_end.wrapping_sub(stack_pointer) >> 3;
+        (number << Self::DISTANCE_BITS).wrapping_add(distance)
+    }
+
+    /// How many bits of such a number the distance has, in units of eight bytes.
+    pub const DISTANCE_BITS: u32 = 23;
+}
+
 /// The role of a location in a function, and how the stack position of the call is computed there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpanPoint {
@@ -109,9 +144,12 @@ pub struct SpanPoint {
     pub register: RegisterNumber,
     /// The offset that is added to the register.
     pub offset: i64,
+    /// In a Go program, how the goroutine is found.
+    pub goroutine: Option<GoroutinePoint>,
 }
 
-/// `STATEMENT ROLE FUNCTION REGISTER OFFSET`: `span return 0x401136 7 0`.
+/// `STATEMENT ROLE FUNCTION REGISTER OFFSET`: `span return 0x401136 7 0`; with a goroutine `goroutine REGISTER STACK_END NUMBER`
+/// follows.
 impl fmt::Display for SpanPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let statement = match self.statement {
@@ -120,13 +158,22 @@ impl fmt::Display for SpanPoint {
         };
         let role = self.role.name();
         let (function, register, offset) = (self.function, self.register.0, self.offset);
-        write!(f, "{statement} {role} {function} {register} {offset}")
+        write!(f, "{statement} {role} {function} {register} {offset}")?;
+        if let Some(goroutine) = self.goroutine {
+            let GoroutinePoint {
+                register,
+                stack_end,
+                number,
+            } = goroutine;
+            write!(f, " goroutine {} {stack_end} {number}", register.0)?;
+        }
+        Ok(())
     }
 }
 
 /// The text is no location of a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected STATEMENT ROLE FUNCTION REGISTER OFFSET")]
+#[error("expected STATEMENT ROLE FUNCTION REGISTER OFFSET [goroutine REGISTER STACK_END NUMBER]")]
 pub struct SpanPointError;
 
 impl FromStr for SpanPoint {
@@ -145,6 +192,18 @@ impl FromStr for SpanPoint {
         let function = word()?.strip_prefix("0x").ok_or(SpanPointError)?;
         let register = word()?.parse().map_err(|_| SpanPointError)?;
         let offset = word()?.parse().map_err(|_| SpanPointError)?;
+        let goroutine = match word() {
+            Err(_) => None,
+            Ok("goroutine") => {
+                let mut number = || word()?.parse().map_err(|_| SpanPointError);
+                Some(GoroutinePoint {
+                    register: RegisterNumber(number()?),
+                    stack_end: number()?,
+                    number: number()?,
+                })
+            }
+            Ok(_) => return Err(SpanPointError),
+        };
         if words.next().is_some() {
             return Err(SpanPointError);
         }
@@ -154,6 +213,7 @@ impl FromStr for SpanPoint {
             function: Address(u64::from_str_radix(function, 16).map_err(|_| SpanPointError)?),
             register: RegisterNumber(register),
             offset,
+            goroutine,
         })
     }
 }
@@ -166,14 +226,22 @@ mod tests {
     fn every_role_comes_back() {
         for (role, _) in SpanRole::ALL {
             for statement in [SpanStatement::Span, SpanStatement::Return] {
-                let point = SpanPoint {
-                    statement,
-                    role,
-                    function: Address(0xffff_ffff_8100_0000),
-                    register: RegisterNumber(7),
-                    offset: -16,
+                let of_go = GoroutinePoint {
+                    register: RegisterNumber(14),
+                    stack_end: 8,
+                    number: 152,
                 };
-                assert_eq!(point.to_string().parse(), Ok(point));
+                for goroutine in [None, Some(of_go)] {
+                    let point = SpanPoint {
+                        statement,
+                        role,
+                        function: Address(0xffff_ffff_8100_0000),
+                        register: RegisterNumber(7),
+                        offset: -16,
+                        goroutine,
+                    };
+                    assert_eq!(point.to_string().parse(), Ok(point));
+                }
             }
         }
     }
@@ -186,6 +254,9 @@ mod tests {
             "span entry 0x1 7",
             "span entry 1 7 0",
             "span entry 0x1 7 0 more",
+            "span entry 0x1 7 0 goroutine 14 8",
+            "span entry 0x1 7 0 goroutine 14 8 70000",
+            "span entry 0x1 7 0 goroutine 14 8 152 more",
             "span exit 0x1 7 0",
             "trace entry 0x1 7 0",
             "span entry 0x1 99999 0",

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use tracewire_arch::{
     Architecture, FlowKind, InstructionCode, Machine, Opcode, dwarf_register, gdb_register,
 };
-use tracewire_debuginfo::{CfaRule, Function, Symbols};
+use tracewire_debuginfo::{CfaRule, Function, Language, Symbols};
 use tracewire_model::{Address, ByteOrder, RegisterNumber, SpanRole};
 
 /// The largest range of a function that is read, in bytes.
@@ -182,7 +182,42 @@ impl Code<'_> {
         {
             return (wanted, register, offset - self.pushed());
         }
-        (self.function.entry, self.stack_pointer, 0)
+        let entry = self.after_stack_check().unwrap_or(self.function.entry);
+        (entry, self.stack_pointer, 0)
+    }
+
+    /// Past the check of a Go function for room on its stack; none where it has no check. A function whose stack has to grow begins
+    /// anew then, so its first instruction is executed twice.
+    fn after_stack_check(&self) -> Option<Address> {
+        /// The goroutine's word for the check: `stackguard0`.
+        const LIMIT: u64 = 16;
+        let &(start, end) = self.function.ranges.first()?;
+        if self.architecture != Architecture::X86_64
+            || start != self.function.entry
+            || self.symbols.language_at(Some(start)) != Language::Go
+        {
+            return None;
+        }
+        let mut bytes = [0; 64];
+        let length = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+        let bytes = bytes.get_mut(..length.min(64))?;
+        if !self.symbols.read_only_memory(start, bytes) {
+            return None;
+        }
+        let mut is_compared = false;
+        for instruction in Decoder::with_ip(64, bytes, start.0, DecoderOptions::NONE) {
+            match instruction.mnemonic() {
+                Mnemonic::Cmp => {
+                    is_compared = instruction.op1_kind() == OpKind::Memory
+                        && instruction.memory_displacement64() == LIMIT;
+                }
+                Mnemonic::Jbe if is_compared => return Some(Address(instruction.next_ip())),
+                // The address that is compared, of a function with a large frame.
+                Mnemonic::Lea | Mnemonic::Mov | Mnemonic::Sub | Mnemonic::Jb => {}
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Whether the stack is as at the first instruction, by call frame information; `unknown` without any.

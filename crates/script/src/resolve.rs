@@ -436,7 +436,12 @@ impl Resolver {
                     enabled: tracepoint.enabled || self.chain.switches(tracepoint.number),
                     actions: match departure.point.role {
                         SpanRole::Longjmp => for_longjmp.clone(),
-                        _ => vec![Action::Registers(registers.into_iter().collect())],
+                        _ => {
+                            let mut actions =
+                                vec![Action::Registers(registers.into_iter().collect())];
+                            merge(&mut actions, span::identity(&departure.point));
+                            actions
+                        }
                     },
                     source: SourceStrings {
                         at: Some(format!("*{}", location.address)),
@@ -806,8 +811,7 @@ impl Compiler<'_> {
             merge(&mut actions, list.finish());
         }
         if let Some(span) = self.span {
-            let registers = [span.point.register].into_iter().collect();
-            merge(&mut actions, vec![Action::Registers(registers)]);
+            merge(&mut actions, span::identity(&span.point));
         }
         Ok(actions)
     }

@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
+use tracewire_arch::{Architecture, gdb_register};
 use tracewire_debuginfo::{ResolvedLocation, Scope, Symbols};
-use tracewire_model::{Address, RegisterNumber, SpanPoint, SpanRole, SpanStatement};
+use tracewire_model::{
+    Action, Address, GoroutinePoint, RegisterNumber, SpanPoint, SpanRole, SpanStatement,
+};
 
 use crate::actions::collect_items;
 use crate::exits::call_points;
@@ -26,6 +29,48 @@ const DEPARTURES: [(&str, SpanRole); 12] = [
     ("pthread_exit", SpanRole::ThreadExit),
     ("__pthread_exit", SpanRole::ThreadExit),
 ];
+
+/// As [`DEPARTURES`], in Go: what recovers from a panic goes on where the deferred functions of its own function are called.
+const GO_DEPARTURES: [(&str, SpanRole); 3] = [
+    ("runtime.gopanic", SpanRole::Exception),
+    ("runtime.deferreturn", SpanRole::Landing),
+    ("runtime.Goexit", SpanRole::ThreadExit),
+];
+
+/// The DWARF number of the register that has the goroutine's address in compiled Go code on x86-64, `r14`.
+const GOROUTINE: u16 = 14;
+
+/// How the goroutine is found at an address; none in other languages, and on other machines.
+fn goroutine(symbols: &Symbols, pc: Address) -> Option<GoroutinePoint> {
+    let architecture = symbols.architecture()?;
+    if architecture != Architecture::X86_64 {
+        return None;
+    }
+    let layout = symbols.goroutine_layout(pc)?;
+    Some(GoroutinePoint {
+        register: gdb_register(architecture, GOROUTINE)?,
+        stack_end: layout.stack_end.try_into().ok()?,
+        number: layout.number.try_into().ok()?,
+    })
+}
+
+/// What a location of a span collects, so that its call can be told from others.
+pub(crate) fn identity(point: &SpanPoint) -> Vec<Action> {
+    let goroutine = point.goroutine;
+    let registers = [Some(point.register), goroutine.map(|of| of.register)];
+    let registers = registers.into_iter().flatten().collect();
+    let mut actions = vec![Action::Registers(registers)];
+    if let Some(goroutine) = goroutine {
+        for offset in [goroutine.stack_end, goroutine.number] {
+            actions.push(Action::Memory {
+                base: Some(goroutine.register),
+                offset: offset.into(),
+                length: 8,
+            });
+        }
+    }
+    actions
+}
 
 /// A location of a span.
 pub(crate) struct SpanLocation {
@@ -53,6 +98,7 @@ pub(crate) fn locations(
         return Vec::new();
     }
     let points = call_points(symbols, &function, location.address);
+    let goroutine = goroutine(symbols, location.address);
     let scope = |pc| symbols.same_function(location.scope(), pc);
     let returns = points.iter().filter(|point| point.role.is_return());
     let returns: Vec<Scope> = returns.map(|point| scope(point.address)).collect();
@@ -72,6 +118,7 @@ pub(crate) fn locations(
                 function: function.entry,
                 register: point.register,
                 offset: point.offset,
+                goroutine,
             },
             returns: returns.clone(),
             entry: location.scope(),
@@ -84,7 +131,7 @@ pub(crate) fn locations(
 pub(crate) fn departures(symbols: &Symbols, stack_pointer: RegisterNumber) -> Vec<SpanLocation> {
     let mut found: Vec<SpanLocation> = Vec::new();
     for module in symbols.modules() {
-        for (name, role) in DEPARTURES {
+        for (name, role) in DEPARTURES.into_iter().chain(GO_DEPARTURES) {
             let Some(address) = symbols.symbol_address(module.id, name) else {
                 continue;
             };
@@ -103,6 +150,7 @@ pub(crate) fn departures(symbols: &Symbols, stack_pointer: RegisterNumber) -> Ve
                     function: address,
                     register: stack_pointer,
                     offset: 0,
+                    goroutine: goroutine(symbols, address),
                 },
                 returns: Vec::new(),
             });

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tracewire_model::{FrameNumber, SpanStatement};
-use tracewire_test_support::{Cc, Gdb, assert_clean};
+use tracewire_test_support::{Cc, Gdb, assert_clean, tool};
 use tracewire_tracefile::{GrowingFile, GrowingList, ListBatch, Span, Spool, TraceFile};
 
 fn rounds() -> String {
@@ -71,6 +71,29 @@ impl Calls {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// The program of Go. Its log names goroutines where the others name threads.
+    fn of_go(name: &str, options: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let program = directory.path().join("calls");
+        let built = tool("go")
+            .arg("build")
+            .args(options)
+            .arg("-o")
+            .arg(&program)
+            .arg(source(name))
+            .env("GO111MODULE", "off")
+            .current_dir(directory.path())
+            .output()
+            .expect("go runs");
+        let said = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "{said}");
+        Self {
+            directory,
+            program,
+            has_tail_calls: false,
+        }
+    }
+
     /// Records a run, and gives the program's output.
     fn record(&self, mechanism: &str, specification: &str) -> String {
         let program = self.program.to_str().expect("a name");
@@ -85,21 +108,27 @@ impl Calls {
         output
     }
 
-    fn shown(&self) -> Vec<Value> {
-        let shown = self.tracewire(&["show", "out.tf", "--json"]);
-        let frames = shown.lines().map(serde_json::from_str);
-        frames.collect::<Result<_, _>>().expect("JSON")
+    /// Shows the file, and gives each line to `see`. All of them together would take some kilobytes each.
+    fn each_shown(&self, mut see: impl FnMut(Value)) {
+        for line in self.tracewire(&["show", "out.tf", "--json"]).lines() {
+            see(serde_json::from_str(line).expect("JSON"));
+        }
     }
 
-    /// The calls of each thread by the recording.
+    fn shown(&self) -> Vec<Value> {
+        let mut shown = Vec::new();
+        self.each_shown(|frame| shown.push(frame));
+        shown
+    }
+
+    /// The calls of each thread by the recording, or of each goroutine.
     fn recorded(&self) -> HashMap<i64, Vec<Call>> {
         let mut calls: HashMap<i64, Vec<Call>> = HashMap::new();
         let mut places = HashMap::new();
-        for frame in self.shown() {
+        self.each_shown(|frame| {
             assert_eq!(frame["kind"], "span", "{frame}");
-            let thread = calls
-                .entry(frame["thread"].as_i64().expect("a thread"))
-                .or_default();
+            let thread = frame.get("goroutine").unwrap_or(&frame["thread"]);
+            let thread = calls.entry(thread.as_i64().expect("a thread")).or_default();
             places.insert(frame["frame"].as_u64().expect("a number"), thread.len());
             let parent = frame["parent"].as_u64().map(|parent| places[&parent]);
             let ended = frame["ended"].as_str().expect("an end");
@@ -109,19 +138,23 @@ impl Calls {
             let number = |name: &str| value(&frame, name).and_then(|text| text.parse().ok());
             let function = frame["function"].as_str().expect("a function");
             thread.push(Call {
-                name: function.rsplit("::").next().unwrap_or(function).to_owned(),
+                name: function
+                    .rsplit([':', '.'])
+                    .next()
+                    .unwrap_or(function)
+                    .to_owned(),
                 argument: number("n").unwrap_or(0),
                 end: ended.to_owned(),
                 value: number("$retval"),
                 parent,
             });
-        }
+        });
         calls
     }
 
     /// Compares the spans with the program's log.
     fn compare(&self, mechanism: &str) {
-        let log = self.record(mechanism, "span /(^|::)t_[a-z]+$/ : n, $retval");
+        let log = self.record(mechanism, "span /(^|::|\\.)t_[a-z]+$/ : n, $retval");
         let wanted = self.logged(&log);
         let found = self.recorded();
         let count: usize = wanted.values().map(Vec::len).sum();
@@ -241,7 +274,9 @@ impl Calls {
     /// The calls of each thread by the program's log.
     fn logged(&self, log: &str) -> HashMap<i64, Vec<Call>> {
         let mut calls: HashMap<i64, Vec<Call>> = HashMap::new();
-        let mut open: HashMap<i64, Vec<usize>> = HashMap::new();
+        // The calls that are open in each coroutine, below those in which it was entered first.
+        let mut open: HashMap<(i64, i64), Vec<usize>> = HashMap::new();
+        let mut coroutine: HashMap<i64, i64> = HashMap::new();
         for line in log.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let [thread, kind, name, number] = words[..] else {
@@ -252,7 +287,22 @@ impl Calls {
                 number.parse().expect("a number"),
             );
             let calls = calls.entry(thread).or_default();
-            let open = open.entry(thread).or_default();
+            let coroutine = coroutine.entry(thread).or_default();
+            match kind {
+                "C" => {
+                    let before = open.get(&(thread, *coroutine)).cloned();
+                    *coroutine = number;
+                    open.entry((thread, number))
+                        .or_insert_with(|| before.unwrap_or_default());
+                    continue;
+                }
+                "N" => {
+                    open.retain(|(of, number), _| *of != thread || *number == 0);
+                    continue;
+                }
+                _ => {}
+            }
+            let open = open.entry((thread, *coroutine)).or_default();
             match kind {
                 "E" => {
                     let parent = open.last().copied();
@@ -343,9 +393,15 @@ fn calls_of_optimised_cpp() {
     calls.compare("trap");
 }
 
+const PROGRAMS: [(&str, &str); 3] = [
+    ("cc", "calls.c"),
+    ("c++", "calls.cpp"),
+    ("cc", "coroutines.c"),
+];
+
 #[test]
 fn a_list_of_a_growing_file_has_the_spans_of_the_whole_one() {
-    for (compiler, name) in [("cc", "calls.c"), ("c++", "calls.cpp")] {
+    for (compiler, name) in PROGRAMS {
         for level in ["-O0", "-O2"] {
             let calls = Calls::build(compiler, name, &[level]);
             for statement in ["span", "return"] {
@@ -356,11 +412,16 @@ fn a_list_of_a_growing_file_has_the_spans_of_the_whole_one() {
             }
         }
     }
+    let calls = Calls::of_go("calls.go", &[]);
+    calls.record("auto", "span /\\.t_/ : n, $retval");
+    for seed in 0..10 {
+        calls.compare_pieces(seed);
+    }
 }
 
 #[test]
 fn spans_are_shown_live_as_the_finished_file_has_them() {
-    for (compiler, name) in [("cc", "calls.c"), ("c++", "calls.cpp")] {
+    for (compiler, name) in PROGRAMS {
         for level in ["-O0", "-O2"] {
             let calls = Calls::build(compiler, name, &[level]);
             for mechanism in ["auto", "trap"] {
@@ -397,6 +458,69 @@ fn calls_of_rust() {
             seen += 1;
         }
         assert!(seen > 30, "{seen} values");
+    }
+}
+
+#[test]
+fn calls_of_coroutines() {
+    for level in ["-O0", "-O2"] {
+        let calls = Calls::build("cc", "coroutines.c", &[level]);
+        calls.compare("auto");
+        calls.compare("trap");
+    }
+}
+
+/// Stacks that grow, shrink and move, goroutines that go on in other threads, panics, and goroutines that end themselves.
+#[test]
+fn calls_of_go() {
+    for options in [&[][..], &["-gcflags=-N -l"]] {
+        let calls = Calls::of_go("calls.go", options);
+        calls.compare("auto");
+        calls.compare("trap");
+    }
+}
+
+/// Goroutines that begin a call in one thread and end it in another: none is missing in a histogram of durations, and none is counted
+/// twice because its stack had to grow first.
+#[test]
+fn durations_of_goroutines_are_counted() {
+    let calls = Calls::of_go("calls.go", &[]);
+    for mechanism in ["auto", "trap"] {
+        let log = calls.record(
+            mechanism,
+            "span /\\.t_(yield|deep)$/ : count(), hist($duration)",
+        );
+        let is_end = |line: &&str| line.contains(" R t_yield ") || line.contains(" R t_deep ");
+        let wanted = log.lines().filter(is_end).count() as u64;
+        let (mut hits, mut measured) = (0, 0);
+        calls.each_shown(|line| match line["aggregate"].as_str() {
+            Some("count()") => hits += line["value"].as_u64().expect("a number"),
+            Some("hist($duration)") => {
+                let buckets = line["buckets"].as_array().expect("buckets");
+                let of_each = buckets.iter().map(|bucket| bucket[2].as_u64());
+                measured += of_each.map(|hits| hits.expect("a number")).sum::<u64>();
+            }
+            _ => panic!("{line}"),
+        });
+        assert!(wanted > 100, "{wanted} calls");
+        assert_eq!((hits, measured), (wanted, wanted), "{mechanism}");
+    }
+}
+
+/// Results in registers and on the stack, one or several, as Go itself prints them.
+#[test]
+fn return_values_of_go() {
+    for options in [&[][..], &["-gcflags=-N -l"]] {
+        let calls = Calls::of_go("results.go", options);
+        let printed = calls.record("auto", "return /\\.r_/ : $retval");
+        let mut shown = Vec::new();
+        calls.each_shown(|frame| {
+            let function = frame["function"].as_str().expect("a function");
+            let name = function.trim_start_matches("main.");
+            let text = value(&frame, "$retval").expect("a value");
+            shown.push(format!("{name} {text}"));
+        });
+        assert_eq!(shown, printed.lines().collect::<Vec<_>>(), "{options:?}");
     }
 }
 

@@ -10,13 +10,14 @@ use crate::code_place::CodePlace;
 use crate::dwarf::Die;
 use crate::dynamic::DynamicTypes;
 use crate::frame::{CfaRule, UnwindRow};
+use crate::goroutine::GoroutineLayout;
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::lookup::Lookup;
 use crate::nearest::{ValuePlace, nearest_value};
 use crate::redaction::ByteRange;
 use crate::return_value::{ReturnValueError, ReturnValues};
 use crate::scope::{Scope, ScopeVariables, Variable};
-use crate::types::{ArrayBound, Type, TypeId};
+use crate::types::{ArrayBound, Language, Type, TypeId};
 use crate::variables::{FrameVariables, frame_base, referred};
 
 impl Symbols {
@@ -197,6 +198,13 @@ impl Symbols {
         pc: Address,
     ) -> Result<(TypeId, VariableLocation), ReturnValueError> {
         ReturnValues::new(self.types()).at(pc)
+    }
+
+    /// Where the runtime of a Go program describes goroutines; none at an address of another language, or without debug information.
+    #[must_use]
+    pub fn goroutine_layout(&self, pc: Address) -> Option<GoroutineLayout> {
+        let is_go = self.modules.language_at(Some(pc)) == Language::Go;
+        is_go.then(|| GoroutineLayout::of(self.types())).flatten()
     }
 
     /// The base type that a typed operation of an expression names.

@@ -3,8 +3,8 @@
 use iced_x86::code_asm::*;
 use tracewire_agent_expr::Verified;
 use tracewire_model::{
-    Aggregate, AggregateFunction, Buckets, CallPart, KEY_TEXT, Operand, RegisterNumber, SpanPoint,
-    TracepointNumber,
+    Aggregate, AggregateFunction, Buckets, CallPart, GoroutinePoint, KEY_TEXT, Operand,
+    RegisterNumber, SpanPoint, TracepointNumber,
 };
 
 use super::code::{Code, Gpr, Label, Made, Mode, SHARED, Slot};
@@ -248,11 +248,42 @@ impl<'o> Code<'o> {
                 self.asm.add(rsi, rax)?;
             }
         }
+        if let Some(goroutine) = point.goroutine {
+            self.goroutine_call(goroutine)?;
+        }
         self.asm.shl(rsi, 17)?;
         self.asm.shr(rsi, 17)?;
         self.number(Gpr(0), call_key(counting.number, 0))?;
         self.asm.or(rsi, rax)?;
         Ok(())
+    }
+
+    /// Makes a stack pointer in `rsi` the number of a call of a goroutine, as [`GoroutinePoint::call`] does it. It stays where the
+    /// thread runs no goroutine. Without a tracer a wrong address would end the program, so it stays there, too. Changes `rax`, `rcx`
+    /// and `rdx`.
+    fn goroutine_call(&mut self, goroutine: GoroutinePoint) -> Made {
+        let Value::General(general) = value(goroutine.register.0, self.options.features) else {
+            return Err(CannotCompile::Register(goroutine.register));
+        };
+        if self.mode == Mode::Kernel {
+            return Ok(());
+        }
+        let none = self.label();
+        self.uses_program(general);
+        self.program_register(general, rax)?;
+        self.may_fault(none);
+        self.asm
+            .mov(rcx, qword_ptr(rax + u32::from(goroutine.number)))?;
+        self.asm.test(rcx, rcx)?;
+        self.asm.je(self.to(none))?;
+        self.may_fault(none);
+        self.asm
+            .mov(rdx, qword_ptr(rax + u32::from(goroutine.stack_end)))?;
+        self.asm.sub(rdx, rsi)?;
+        self.asm.shr(rdx, 3)?;
+        self.asm.shl(rcx, GoroutinePoint::DISTANCE_BITS)?;
+        self.asm.lea(rsi, rcx + rdx)?;
+        self.place(none)
     }
 
     /// Keeps the values that the end of the call needs, and the time. Jumps to `failed` where one cannot be read.

@@ -6,9 +6,13 @@
 //!
 //! A thread may have several stacks: one for signal handlers (`sigaltstack`), and those of coroutines. A hit far above everything that is
 //! open, where nothing has been seen by which functions are left, is on another stack. Its spans are in the span that was open on
-//! the stack before. A span that was taken for left, and returns after all, has returned.
+//! the stack before. The same holds for spans far below a hit, which nothing has left. A span that was taken for left, and returns after
+//! all, has returned.
+//!
+//! A goroutine of Go is as a thread with one stack, whichever threads run it.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 
 use tracewire_model::{Address, FrameNumber, SpanPoint, SpanRole, TracepointNumber};
 
@@ -20,12 +24,30 @@ const SAME_STACK: u64 = 32 << 10;
 /// How many stacks of a thread are distinguished.
 const MOST_STACKS: usize = 4096;
 
+/// Whose calls are matched with one another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Caller {
+    /// A thread, by its number.
+    Thread(u32),
+    /// A goroutine of Go, by its number.
+    Goroutine(NonZero<u64>),
+}
+
+impl Caller {
+    const fn goroutine(self) -> Option<NonZero<u64>> {
+        match self {
+            Self::Thread(_) => None,
+            Self::Goroutine(number) => Some(number),
+        }
+    }
+}
+
 /// A frame of a span tracepoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hit {
     pub(super) frame: FrameNumber,
     pub(super) tracepoint: TracepointNumber,
-    pub(super) thread: u32,
+    pub(super) caller: Caller,
     /// The stack pointer at the function's first instruction.
     pub(super) stack: u64,
     pub(super) time: Option<u64>,
@@ -74,12 +96,14 @@ impl SpanStore for Vec<Span> {
 #[derive(Debug, Default)]
 pub(super) struct Matcher<S> {
     pub(super) spans: S,
-    threads: HashMap<u32, Thread>,
+    threads: HashMap<Caller, Thread>,
     unmatched: u64,
 }
 
 #[derive(Debug, Default)]
 struct Thread {
+    /// A goroutine has no stack but its own.
+    has_one_stack: bool,
     stacks: Vec<Stack>,
     /// On which of them the thread was last.
     current: usize,
@@ -131,7 +155,9 @@ struct Departure {
 impl<S: SpanStore> Matcher<S> {
     /// Notes a hit.
     pub(super) fn hit(&mut self, hit: &Hit) {
-        let thread = self.threads.entry(hit.thread).or_default();
+        let thread = self.threads.entry(hit.caller).or_default();
+        let is_goroutine = hit.caller.goroutine().is_some();
+        thread.has_one_stack = is_goroutine;
         match hit.point.role {
             SpanRole::Entry => thread.enter(hit, false, &mut self.spans),
             SpanRole::EntryAndLoop => thread.enter(hit, true, &mut self.spans),
@@ -159,6 +185,10 @@ impl<S: SpanStore> Matcher<S> {
             }
             SpanRole::Resume => thread.land(hit, hit.stack, true, &mut self.spans),
             SpanRole::ThreadExit => thread.depart(hit, SpanEnd::ThreadExit, &mut self.spans),
+        }
+        // There may be millions, and numbers are not used again.
+        if is_goroutine && thread.stacks.iter().all(|stack| stack.open.is_empty()) {
+            self.threads.remove(&hit.caller);
         }
     }
 
@@ -280,6 +310,7 @@ impl Thread {
             end_ns: None,
             parent: depth.map(|parent| parent.entry),
             depth: depth.map_or(0, |parent| parent.depth + 1),
+            goroutine: hit.caller.goroutine(),
         });
         let before = std::mem::replace(&mut self.current, chosen);
         self.left
@@ -467,6 +498,7 @@ impl Thread {
         inclusive: bool,
         spans: &mut impl SpanStore,
     ) -> Vec<usize> {
+        self.part(chosen, place, inclusive);
         let mut closed = Vec::new();
         let is_left = |open: &mut OpenSpan| open.stack < place || inclusive && open.stack == place;
         let take = |thread: &mut Self| thread.stacks.get_mut(chosen)?.open.pop_if(is_left);
@@ -494,8 +526,53 @@ impl Thread {
         closed
     }
 
+    /// Gives the spans far below a place a stack of their own, if nothing was seen that has left them: the stack of a coroutine may be
+    /// below that of its thread. Otherwise only a return ends a call.
+    fn part(&mut self, chosen: usize, place: u64, inclusive: bool) {
+        if self.has_one_stack {
+            return;
+        }
+        let Some(stack) = self.stacks.get(chosen) else {
+            return;
+        };
+        let stays = |open: &OpenSpan| open.stack > place || !inclusive && open.stack == place;
+        let first = stack.open.partition_point(stays);
+        let mut above = place;
+        let far = stack.open.iter().skip(first).position(|open| {
+            let distance = above.saturating_sub(open.stack);
+            above = open.stack;
+            distance > SAME_STACK && !self.may_have_left(open)
+        });
+        let Some(far) = far else {
+            return;
+        };
+        let unused = |(index, stack): (usize, &Stack)| {
+            (index != chosen && index != self.current && stack.open.is_empty()).then_some(index)
+        };
+        let unused = self.stacks.iter().enumerate().find_map(unused);
+        if unused.is_none() && self.stacks.len() >= MOST_STACKS {
+            return;
+        }
+        let own = unused.unwrap_or(self.stacks.len());
+        if own == self.stacks.len() {
+            self.stacks.push(Stack::default());
+        }
+        let apart = self.stacks.get_mut(chosen);
+        let apart = apart.map_or_else(Vec::new, |stack| stack.open.split_off(first + far));
+        if let Some(stack) = self.stacks.get_mut(own) {
+            stack.open = apart;
+            stack.from = chosen;
+        }
+    }
+
     /// On which stack a place is.
     fn choose(&mut self, place: u64) -> usize {
+        if self.has_one_stack {
+            if self.stacks.is_empty() {
+                self.stacks.push(Stack::default());
+            }
+            return 0;
+        }
         let distance = |Stack { open: stack, .. }: &Stack| {
             let below = find(stack, place).unwrap_or_else(|below| below);
             let near = [below.checked_sub(1), Some(below)];

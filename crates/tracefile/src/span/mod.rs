@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::num::NonZero;
 
 use tracewire_model::{
-    Address, FrameNumber, SpanPoint, SpanRole, SpanStatement, StopReason, TracepointNumber,
+    Address, FrameNumber, GoroutinePoint, SpanPoint, SpanRole, SpanStatement, StopReason,
+    TracepointNumber,
 };
 
 use crate::description::Description;
 use crate::file::TraceFile;
 use crate::frame::Frame;
-use matcher::{Hit, Matcher};
+use matcher::{Caller, Hit, Matcher};
 
 #[cfg(target_os = "linux")]
 mod growing;
@@ -77,6 +78,8 @@ pub struct Span {
     pub parent: Option<FrameNumber>,
     /// In how many spans it is.
     pub depth: u32,
+    /// The goroutine whose call it is, in a Go program.
+    pub goroutine: Option<NonZero<u64>>,
 }
 
 impl Span {
@@ -215,14 +218,18 @@ impl SpanPoints {
     fn hit(&self, frame: &Frame<'_>, number: FrameNumber) -> Option<Hit> {
         let point = *self.of_frame(frame)?;
         let stack = frame.register_number(point.register)?;
+        let stack = stack.wrapping_add_signed(point.offset);
+        let goroutine = point.goroutine.and_then(|of| goroutine(frame, of, stack));
+        let thread = frame.thread().map_or(0, |thread| thread.0);
+        let (caller, stack) = goroutine.unwrap_or((Caller::Thread(thread), stack));
         let time = frame
             .nanoseconds()
             .or_else(|| frame.timestamp().map(|time| time.saturating_mul(1000)));
         Some(Hit {
             frame: number,
             tracepoint: frame.tracepoint(),
-            thread: frame.thread().map_or(0, |thread| thread.0),
-            stack: stack.wrapping_add_signed(point.offset),
+            caller,
+            stack,
             time,
             target: match point.role {
                 SpanRole::Longjmp => longjmp_target(frame),
@@ -231,6 +238,21 @@ impl SpanPoints {
             point,
         })
     }
+}
+
+/// The goroutine of a hit, and the place of the call on its stack as if that had never moved; none where the thread runs the
+/// scheduler, or where the function is in assembly and keeps no goroutine.
+fn goroutine(frame: &Frame<'_>, of: GoroutinePoint, stack: u64) -> Option<(Caller, u64)> {
+    /// All stacks end there.
+    const END: u64 = 1 << 47;
+    let start = frame.register_number(of.register)?;
+    let word = |offset: u16| {
+        let bytes = frame.memory(Address(start.checked_add(offset.into())?), 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let number = NonZero::new(word(of.number)?)?;
+    let distance = GoroutinePoint::distance(word(of.stack_end)?, stack)?;
+    Some((Caller::Goroutine(number), END - distance))
 }
 
 /// Whether the run ended because the process did.

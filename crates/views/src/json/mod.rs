@@ -88,6 +88,7 @@ impl<'v, 'a> JsonWriter<'v, 'a> {
             object.field("ended", span.end.name());
             object.field_if("tail_call", span.is_tail_call.then_some(true));
             object.field_if("parent", viewer.parent_frame(span));
+            object.field_if("goroutine", span.goroutine);
         }
         object.field_if("stepping", is_step);
         if let Some(layout) = viewer.file().layout() {
