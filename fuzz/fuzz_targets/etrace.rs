@@ -7,9 +7,9 @@ use tracewire_exec_trace::recording::{Image, ImagePiece};
 use tracewire_exec_trace::text::Format;
 use tracewire_model::Address;
 
-mod told;
+mod records;
 
-use told::{UNPARSED, read_both_ways};
+use records::{UNPARSED, read_both_ways};
 
 /// How many bytes of an input are code.
 const CODE: usize = 48;

@@ -6,9 +6,9 @@ use libfuzzer_sys::fuzz_target;
 use tracewire_exec_trace::guess;
 use tracewire_exec_trace::text::{Format, Piece, read};
 
-mod told;
+mod records;
 
-use told::{Told, read_both_ways};
+use records::{RecordList, read_both_ways};
 
 /// How much of an input is taken: what is found in long ones is found in short ones, sooner.
 const MOST: usize = 1000;
@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
     let _ = Format::detect(text).and_then(|format| guess(format, text));
     let whole = read_both_ways(format, text, usize::from(*size) * 8);
     if matches!(format, Format::Qemu4v | Format::Microtesk) {
-        let mut again = Told::default();
+        let mut again = RecordList::default();
         let written = whole.written;
         read(format, &written, &Piece::whole(&written), &mut again);
         assert_eq!(again.written, written);

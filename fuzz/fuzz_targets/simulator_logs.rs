@@ -13,9 +13,9 @@ use tracewire_exec_trace::text::{Format, Piece, read, refusal, transcribed};
 /// The table of parts, which `cargo xtask fuzz` reads too.
 #[path = "../../xtask/src/fuzz/parts.rs"]
 mod parts;
-mod told;
+mod records;
 
-use told::{Told, UNPARSED, read_both_ways};
+use records::{RecordList, UNPARSED, read_both_ways};
 
 /// The part that is meant: its name, and with what its texts begin; none where all formats are.
 static PART: LazyLock<Option<(&str, &[&str])>> = LazyLock::new(|| {
@@ -98,7 +98,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(all(Slowly(&text, usize::from(*size) + 1)).0, transcript);
     if is_transcript {
         let format = Format::detect(&transcript).expect("a transcript says what it is");
-        let mut told = Told::default();
+        let mut told = RecordList::default();
         read(format, &transcript, &Piece::whole(&transcript), &mut told);
         if format == Format::QemuLog {
             let unparsed = told.records.iter().filter(|(_, kind, _)| *kind == UNPARSED).count();

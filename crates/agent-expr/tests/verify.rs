@@ -10,7 +10,7 @@ fn refused(text: &str) -> VerifyError {
 }
 
 #[test]
-fn each_flaw_is_told_with_its_place() {
+fn each_flaw_is_reported_with_its_place() {
     assert_eq!(verify(&[]), Err(VerifyError::Empty));
     assert_eq!(
         verify(&vec![0x27; 65536]),
@@ -159,7 +159,7 @@ fn constants_take_the_fewest_bytes() {
 }
 
 #[test]
-fn mistakes_in_building_are_told() {
+fn mistakes_in_building_are_reported() {
     let mut builder = Builder::new();
     let label = builder.label();
     assert_eq!(
@@ -187,7 +187,7 @@ fn mistakes_in_building_are_told() {
 }
 
 #[test]
-fn mistakes_in_a_listing_are_told_with_their_line() {
+fn mistakes_in_a_listing_are_reported_with_their_line() {
     let told = |text: &str| assemble(text).unwrap_err().to_string();
     assert_eq!(told("end\nfoo 1"), "line 2: no operation is called `foo`");
     assert_eq!(

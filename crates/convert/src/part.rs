@@ -8,7 +8,7 @@ use tracewire_model::{FrameNumber, Status, ThreadId, TracepointNumber};
 use tracewire_tracefile::{HEADER, SealingWriter, TraceFile};
 
 use crate::error::ConvertError;
-use crate::time::told_times;
+use crate::time::stamped_times;
 
 /// How many parts a file is split into at most.
 const MAX_PARTS: usize = 10_000;
@@ -79,7 +79,7 @@ pub fn frames_in(file: &TraceFile, range: Range<u64>) -> impl Iterator<Item = Fr
 #[must_use]
 pub fn frames_at(file: &TraceFile, range: RangeInclusive<u64>) -> Vec<FrameNumber> {
     file.frames()
-        .zip(told_times(file))
+        .zip(stamped_times(file))
         .filter(|(_, time)| time.is_some_and(|time| range.contains(&time)))
         .map(|(frame, _)| frame.number())
         .collect()

@@ -1,7 +1,23 @@
 //! Goroutines: where Go's runtime keeps the number and the stack of each.
 
+use tracewire_model::Address;
+
+use crate::code_place::CodePlace;
 use crate::lookup::Lookup;
-use crate::types::{Type, TypeId, Types};
+use crate::types::{Language, Type, TypeId, Types};
+
+/// The first version of Go whose functions have values in registers, and the goroutine in `r14`.
+const FIRST_WITH_REGISTERS: u32 = 17;
+
+/// Whether code is compiled for the convention of Go 1.17, with registers.
+pub(crate) fn has_register_convention(place: &CodePlace<'_>) -> bool {
+    let facts = place.debug().facts(place.unit);
+    let minor = facts.producer.split_once("go1.").and_then(|(_, version)| {
+        let digits = version.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse::<u32>().ok()
+    });
+    minor.is_none_or(|minor| minor >= FIRST_WITH_REGISTERS)
+}
 
 /// Where a goroutine's description, `runtime.g`, has what identifies its calls: offsets in bytes, each of eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,8 +29,15 @@ pub struct GoroutineLayout {
 }
 
 impl GoroutineLayout {
-    /// The layout by the program's debug information; it differs between versions of Go.
-    pub(crate) fn of(types: Types<'_>) -> Option<Self> {
+    /// The layout by the program's debug information; it differs between versions of Go. None in code that has no register for the
+    /// goroutine.
+    pub(crate) fn at(types: Types<'_>, pc: Address) -> Option<Self> {
+        let place = CodePlace::at(types.modules(), pc)?;
+        if place.debug().facts(place.unit).language != Language::Go
+            || !has_register_convention(&place)
+        {
+            return None;
+        }
         let goroutine = Lookup::new(types, None).type_named("runtime.g")?;
         let (stack, stack_type) = member(types, goroutine, "stack")?;
         let (end, _) = member(types, stack_type, "hi")?;

@@ -83,7 +83,7 @@ fn version_3() {
 }
 
 #[test]
-fn wrong_lines_are_told() {
+fn wrong_lines_are_reported() {
     let told = records(
         Format::Nios2V2,
         "version 2\n10 ns: 0,1,2\n10 ns 0,1\nx ns: 0\n10 ns: 0,1,q\n",

@@ -3,12 +3,12 @@
 mod support;
 
 use proptest::prelude::*;
-use support::Told;
+use support::RecordList;
 use tracewire_exec_trace::text::{Format, Piece, read};
 use tracewire_sample_machine::{Options, Trace};
 
 fn whole(format: Format, text: &[u8]) -> (Vec<String>, u64) {
-    let mut told = Told::default();
+    let mut told = RecordList::default();
     let lines = read(format, text, &Piece::whole(text), &mut told);
     (told.records, lines)
 }
@@ -24,9 +24,9 @@ fn in_pieces(format: Format, text: &[u8], size: usize) -> (Vec<String>, u64) {
     for piece in format.pieces(text, size) {
         assert_eq!(piece.start(), end);
         end = piece.end();
-        let mut told = Told {
+        let mut told = RecordList {
             base: instructions(&records),
-            ..Told::default()
+            ..RecordList::default()
         };
         lines += read(format, text, &piece, &mut told);
         records.append(&mut told.records);
@@ -118,7 +118,7 @@ proptest! {
             .filter(|told| told.split("..").next().unwrap().parse::<usize>().unwrap() < start)
             .cloned()
             .collect();
-        let mut told = Told { base: instructions(&before), ..Told::default() };
+        let mut told = RecordList { base: instructions(&before), ..RecordList::default() };
         read(format, &text, &piece, &mut told);
         prop_assert_eq!(told.records, &records[before.len()..]);
     }

@@ -15,13 +15,13 @@ use tracewire_model::ByteOrder;
 
 /// What the reader says about each instruction, in words.
 #[derive(Default)]
-struct Told {
+struct RecordList {
     is_big: bool,
     instructions: Vec<String>,
     deeds: Vec<(i64, String)>,
 }
 
-impl Told {
+impl RecordList {
     fn owner(&self, owner: Owner) -> i64 {
         let latest = self.instructions.len() as i64 - 1;
         match owner {
@@ -33,7 +33,7 @@ impl Told {
     }
 }
 
-impl Sink for Told {
+impl Sink for RecordList {
     fn instruction(&mut self, line: Line, of: &Instruction<'_>) {
         self.instructions.push(format!(
             "{} {} {} {} {:?} {} {:?} {:?} {} {:?} {}",
@@ -134,9 +134,9 @@ fn check(text: &[u8]) -> Recording {
     );
     assert_eq!(back, text);
 
-    let mut expected = Told {
+    let mut expected = RecordList {
         is_big: recording.byte_order() == ByteOrder::Big,
-        ..Told::default()
+        ..RecordList::default()
     };
     read(recording.format(), text, &Piece::whole(text), &mut expected);
     let (instructions, deeds) = told(&recording);

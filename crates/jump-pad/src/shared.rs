@@ -512,7 +512,7 @@ impl Shared {
 
     /// The numbers that [`tell_losses`](Self::tell_losses) has stored.
     #[must_use]
-    pub fn told_losses(&self) -> (u64, u64) {
+    pub fn recorded_losses(&self) -> (u64, u64) {
         (self.load(header::TORN), self.load(header::WITHOUT_STACK))
     }
 

@@ -393,7 +393,7 @@ fn a_thread_that_must_not_read_the_counter_is_stamped_with_the_last_known_time()
 }
 
 #[test]
-fn a_full_ring_does_as_it_is_told() {
+fn a_full_ring_does_what_its_setting_says() {
     let mut machine = Machine::new();
     let data = Memory::new(1);
     for when_full in [

@@ -424,12 +424,12 @@ impl Trace {
         if let Err(error) = self.experiment.define(definition) {
             return Reply::Error(Failure::text(&error.to_string()));
         }
-        self.tell_register_sets();
+        self.pass_register_sets();
         self.install(target)
     }
 
     /// Gives the buffer the register sets that later frames keep.
-    fn tell_register_sets(&mut self) {
+    fn pass_register_sets(&mut self) {
         if !self.experiment.buffer().is_copied() {
             return;
         }
@@ -526,7 +526,7 @@ impl Trace {
         let now = target.now();
         match self.experiment.start_awaiting(target, now) {
             Ok(()) => {
-                self.tell_register_sets();
+                self.pass_register_sets();
                 if let Ok(description) = Description::build(&self.parts())
                     && let Some(target) = target.pads()
                 {
@@ -640,7 +640,7 @@ impl Trace {
 
     /// The variables that the client knows: those that it has defined, and of our own only the time, as for gdbserver,
     /// since the client numbers its own from there.
-    pub(crate) fn told_variables(&self) -> Vec<VariableDefinition> {
+    pub(crate) fn known_variables(&self) -> Vec<VariableDefinition> {
         self.experiment
             .variables()
             .filter(|variable| {

@@ -89,7 +89,7 @@ impl Orphan {
         let mut give = |frame: TimedFrame<'_>| take(frame.bytes);
         let torn = reader.finish(&shared, &mut give).torn;
         let losses = shared.losses();
-        let (torn_before, without_stack) = shared.told_losses();
+        let (torn_before, without_stack) = shared.recorded_losses();
         Tally {
             taken,
             circular: shared.layout().sizes().when_full.overwrites(),

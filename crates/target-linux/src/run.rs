@@ -188,7 +188,7 @@ impl Process {
             return Ok(None);
         }
         if let Some(news) = thread.news.take() {
-            return Ok(Some(told_news(id, news)));
+            return Ok(Some(news_event(id, news)));
         }
         match thread.pending.take() {
             None if std::mem::take(&mut thread.stop_wanted) => {
@@ -226,7 +226,7 @@ impl Process {
             registers.rip = address;
         }
         let thread = self.tracee.threads.get_mut(id)?;
-        thread.has_told_writes = true;
+        thread.has_reported_writes = true;
         let mut run_ended = false;
         for (address, length) in std::mem::take(&mut thread.written) {
             let outcome = self.tell(id, Hit::Write { address, length }, registers, handler)?;
@@ -367,7 +367,7 @@ impl Process {
     }
 }
 
-fn told_news(id: Tid, news: News) -> Event {
+fn news_event(id: Tid, news: News) -> Event {
     let cause = match news {
         News::Exec => return Event::Exec,
         News::Forked(child) => StopCause::Forked(thread_id(child)),

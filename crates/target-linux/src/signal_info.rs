@@ -160,7 +160,7 @@ mod tests {
     use super::{SIZE, convert};
 
     #[test]
-    fn a_fault_is_told_in_both_forms() {
+    fn a_fault_is_reported_in_both_forms() {
         let mut wide = [0; SIZE];
         wide[0] = 11;
         wide[8] = 1;

@@ -57,7 +57,7 @@ pub(crate) struct Thread {
     /// The watched memory that it has written to, until it is reported.
     pub(crate) written: Vec<(Address, u64)>,
     /// The writes were reported, and the trap of the debug registers is still to be handled.
-    pub(crate) has_told_writes: bool,
+    pub(crate) has_reported_writes: bool,
     /// It was asked to stop, and has not stopped for that request yet.
     pub(crate) interrupt_due: Cell<bool>,
     /// The system call that it was taken out of, unnoticed, and that it will enter again.
@@ -179,7 +179,7 @@ impl Thread {
             armed: 0,
             triggered: None,
             written: Vec::new(),
-            has_told_writes: false,
+            has_reported_writes: false,
             interrupt_due: Cell::new(false),
             restarts_call: None,
             left_call: None,
@@ -231,7 +231,7 @@ impl Thread {
 
     /// Whether its debug registers have made the trap that it is stopped for.
     pub(crate) const fn is_triggered(&self) -> bool {
-        self.triggered.is_some() || !self.written.is_empty() || self.has_told_writes
+        self.triggered.is_some() || !self.written.is_empty() || self.has_reported_writes
     }
 
     /// Whether it is stopped where it begins to wait for its child, which has not been reported yet.
@@ -280,7 +280,7 @@ impl Thread {
     pub(crate) fn go_on(&mut self, how: Resume, signal: i32) {
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         if let State::Stopped(stopped) = state {
-            self.has_told_writes = false;
+            self.has_reported_writes = false;
             self.state = State::Running(stopped.resume(how, signal));
             if let Some(since) = self.stopped_since.take() {
                 stop_times::note(since);

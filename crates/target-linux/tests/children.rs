@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
 "#;
 
 #[test]
-fn an_exec_by_any_thread_is_told_and_the_new_program_can_be_traced() {
+fn an_exec_by_any_thread_is_reported_and_the_new_program_can_be_traced() {
     for flags in [&["-O1"][..], &["-O1", "-static"]] {
         let program = Program::build(AGAIN, flags);
         let mut process = program.spawn();
@@ -200,7 +200,7 @@ fn a_process_whose_first_thread_has_ended_goes_on_being_traced() {
 }
 
 #[test]
-fn the_end_is_told_as_it_was() {
+fn the_end_is_reported_as_it_was() {
     let killed = Program::build(
         "#include <signal.h>\n#include <unistd.h>\nvoid place(void) {} int main() { place(); kill(getpid(), SIGTERM); for (;;) pause(); }",
         &[],

@@ -130,7 +130,7 @@ fn loads_and_unloads(compiler: &str, library_compiler: &str) {
 }
 
 #[test]
-fn libraries_are_told_of_before_they_run() {
+fn libraries_are_reported_before_they_run() {
     loads_and_unloads("cc", "cc");
 }
 

@@ -463,7 +463,7 @@ fn with_calls(tracewire: &Path, program: &Path) -> Result<f64> {
     if !text.contains(&calls) {
         bail!("not all calls were followed:\n{text}");
     }
-    cost_told(&text).with_context(|| format!("no figure:\n{text}"))
+    printed_cost(&text).with_context(|| format!("no figure:\n{text}"))
 }
 
 /// A run of ours that GDB has made.
@@ -514,7 +514,7 @@ fn with_our_server(
         .context("cannot start gdb")?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     Ok(ServedRun {
-        cost: cost_told(&text).with_context(|| format!("no figure; GDB said:\n{text}"))?,
+        cost: printed_cost(&text).with_context(|| format!("no figure; GDB said:\n{text}"))?,
         frames: number_between(&text, "Collected ", " trace frames")?,
         bytes: BUFFER - number_between(&text, "Trace buffer has ", " bytes of")?,
     })
@@ -554,11 +554,12 @@ pub(super) fn nanoseconds_per_call(command: &mut Command) -> Result<f64> {
         .output()
         .with_context(|| format!("cannot start {command:?}"))?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    cost_told(&text).with_context(|| format!("{command:?} printed no figure; it printed:\n{text}"))
+    printed_cost(&text)
+        .with_context(|| format!("{command:?} printed no figure; it printed:\n{text}"))
 }
 
 /// What the program says that a call took, in nanoseconds.
-pub(super) fn cost_told(text: &str) -> Option<f64> {
+pub(super) fn printed_cost(text: &str) -> Option<f64> {
     text.lines().find_map(|line| {
         let (_, cost) = line.split_once("nanoseconds per call: ")?;
         cost.trim().parse().ok()

@@ -222,7 +222,7 @@ impl Bench {
             .context("cannot start bpftrace")?;
         let text = String::from_utf8_lossy(&told.stdout) + String::from_utf8_lossy(&told.stderr);
         let _ = fs::remove_file(&output);
-        super::hit::cost_told(&text).with_context(|| format!("bpftrace said:\n{text}"))
+        super::hit::printed_cost(&text).with_context(|| format!("bpftrace said:\n{text}"))
     }
 
     /// Records redis, whose process is given.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::goals::verdict;
-use super::hit::{cost_told, nanoseconds_per_call};
+use super::hit::{nanoseconds_per_call, printed_cost};
 use crate::ratio::median;
 use crate::workspace;
 
@@ -122,7 +122,7 @@ impl Bench {
         let errors = BufReader::new(recorder.stderr.take().context("a pipe")?);
         let of_program = std::thread::spawn(move || {
             let mut lines = errors.lines().map_while(std::io::Result::ok);
-            let cost = lines.find_map(|line| cost_told(&line));
+            let cost = lines.find_map(|line| printed_cost(&line));
             (cost, lines)
         });
         let count = |rows: BufReader<_>| {

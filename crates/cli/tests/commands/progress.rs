@@ -59,7 +59,7 @@ fn long_work_is_told_on_a_terminal_and_wiped_at_the_end() {
 
 /// Without a terminal only messages are printed.
 #[test]
-fn a_pipe_is_not_told() {
+fn a_pipe_gets_no_progress() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
     fs::copy(sample("sample.tf"), folder.path("run.tf")).expect("copied");
     let checked = folder.run(&["check", "run.tf"]).code(0);

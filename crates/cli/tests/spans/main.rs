@@ -159,6 +159,7 @@ impl Calls {
         let found = self.recorded();
         let count: usize = wanted.values().map(Vec::len).sum();
         assert!(count > 50, "{count} calls");
+        println!("{count} calls, {mechanism}");
         assert_eq!(wanted.len(), found.len(), "threads");
         for (thread, wanted) in &wanted {
             let found = &found[thread];

@@ -9,6 +9,7 @@ use tracewire_model::Address;
 use super::{DEEPEST, MOST_PARTS, OP_PIECE, OP_REG_XMM0, ReturnValueError, ReturnValues};
 use crate::code_place::CodePlace;
 use crate::dwarf::{Die, flag};
+use crate::goroutine::has_register_convention;
 use crate::types::{BaseEncoding, Member, StructureKind, Type, TypeId};
 
 /// The DWARF numbers of the integer registers, in their order: `rax`, `rbx`, `rcx`, `rdi`, `rsi`, `r8` to `r11`.
@@ -22,9 +23,6 @@ const STACK_POINTER: u8 = 7;
 
 /// The bytes of a word, and of the return address.
 const WORD: u64 = 8;
-
-/// The first version that passes values in registers.
-const FIRST_WITH_REGISTERS: u32 = 17;
 
 /// A part of a value in a register.
 struct Part {
@@ -73,7 +71,7 @@ impl ReturnValues<'_> {
         let place = CodePlace::at(self.types.modules(), pc);
         let found = place.as_ref().and_then(|place| {
             let die = place.die(place.function()?);
-            Some((self.go_values(place, die), has_registers(place)))
+            Some((self.go_values(place, die), has_register_convention(place)))
         });
         let Some((values, has_registers)) = found else {
             return Err(ReturnValueError::NoType(function.to_owned()));
@@ -285,16 +283,6 @@ impl ReturnValues<'_> {
         };
         Some(align.clamp(1, WORD).next_power_of_two())
     }
-}
-
-/// Whether the compiler of a unit passes values in registers.
-fn has_registers(place: &CodePlace<'_>) -> bool {
-    let facts = place.debug().facts(place.unit);
-    let minor = facts.producer.split_once("go1.").and_then(|(_, version)| {
-        let digits = version.split(|c: char| !c.is_ascii_digit()).next()?;
-        digits.parse::<u32>().ok()
-    });
-    minor.is_none_or(|minor| minor >= FIRST_WITH_REGISTERS)
 }
 
 /// Where a value of so many bytes is. A value that is alone needs no pieces.

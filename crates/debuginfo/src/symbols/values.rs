@@ -17,7 +17,7 @@ use crate::nearest::{ValuePlace, nearest_value};
 use crate::redaction::ByteRange;
 use crate::return_value::{ReturnValueError, ReturnValues};
 use crate::scope::{Scope, ScopeVariables, Variable};
-use crate::types::{ArrayBound, Language, Type, TypeId};
+use crate::types::{ArrayBound, Type, TypeId};
 use crate::variables::{FrameVariables, frame_base, referred};
 
 impl Symbols {
@@ -200,11 +200,11 @@ impl Symbols {
         ReturnValues::new(self.types()).at(pc)
     }
 
-    /// Where the runtime of a Go program describes goroutines; none at an address of another language, or without debug information.
+    /// Where the runtime of a Go program describes goroutines, of which one is in `r14` on x86-64. None at an address of another
+    /// language or of a Go before 1.17, and without debug information.
     #[must_use]
     pub fn goroutine_layout(&self, pc: Address) -> Option<GoroutineLayout> {
-        let is_go = self.modules.language_at(Some(pc)) == Language::Go;
-        is_go.then(|| GoroutineLayout::of(self.types())).flatten()
+        GoroutineLayout::at(self.types(), pc)
     }
 
     /// The base type that a typed operation of an expression names.

@@ -228,7 +228,7 @@ fn instructions_are_those_that_were_executed() {
 }
 
 #[test]
-fn damaged_packets_are_told() {
+fn damaged_packets_are_reported() {
     let steps = execute();
     let packets = packets(&steps, None);
     let cut = packets.concat();

@@ -1,4 +1,4 @@
-//! Records told in one line each, every field of them.
+//! Records in one line each, with every field.
 #![allow(dead_code)]
 
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use tracewire_exec_trace::record::{
 use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, read};
 
 #[derive(Default)]
-pub struct Told {
+pub struct RecordList {
     pub records: Vec<String>,
     pub instructions: i64,
     /// What number the next instruction has, where the piece is not the first.
@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-impl Told {
+impl RecordList {
     fn owner(&self, owner: Owner) -> String {
         let latest = self.base + self.instructions - 1;
         match owner {
@@ -37,7 +37,7 @@ impl Told {
     }
 }
 
-impl Sink for Told {
+impl Sink for RecordList {
     fn instruction(&mut self, line: Line, i: &Instruction<'_>) {
         let mut told = format!("{}", i.time);
         if let Some(cpu) = i.cpu {
@@ -109,7 +109,7 @@ impl Sink for Told {
 
 /// Every record of a text, without the lines' places.
 pub fn records(format: Format, text: &str) -> Vec<String> {
-    let mut told = Told::default();
+    let mut told = RecordList::default();
     let lines = read(
         format,
         text.as_bytes(),

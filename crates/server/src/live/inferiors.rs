@@ -170,7 +170,7 @@ impl Inferiors {
     }
 
     /// The children of a process that have not been reported to the client.
-    pub(super) fn untold_children(&self, process: u32) -> Vec<u32> {
+    pub(super) fn unreported_children(&self, process: u32) -> Vec<u32> {
         let children = self.of(process).into_iter().flat_map(Process::new_children);
         children.map(|child| child.0).collect()
     }

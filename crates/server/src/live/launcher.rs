@@ -151,7 +151,7 @@ impl LiveProgram {
     /// As [`Process::launch`].
     pub fn start(&mut self) -> Result<(), Error> {
         let process = Process::launch(&self.launcher.launch, settings())?;
-        self.tell(&format!(
+        self.notify(&format!(
             "Process {} created; pid = {}",
             self.launcher.launch.path().display(),
             process.id()
@@ -166,7 +166,7 @@ impl LiveProgram {
     /// As [`Process::attach`]; also when it is debugged already.
     pub fn attach(&mut self, id: u32) -> Result<(), Error> {
         let process = Process::attach(ThreadId(id), settings())?;
-        self.tell(&format!("Attached; pid = {id}"));
+        self.notify(&format!("Attached; pid = {id}"));
         self.add(process, true, Signal(0));
         self.launcher.untouched.insert(id);
         Ok(())
@@ -191,7 +191,7 @@ impl LiveProgram {
         }
         self.launcher.launch.arguments = words.map(text).collect();
         let started = self.start();
-        self.told_started(started)
+        self.start_reply(started)
     }
 
     /// `vAttach`.
@@ -206,7 +206,7 @@ impl LiveProgram {
             self.queue_all_of(id);
             return Reply::Ok;
         }
-        self.told_started(attached)
+        self.start_reply(attached)
     }
 
     /// Reports an existing process as one that was attached to.
@@ -229,12 +229,12 @@ impl LiveProgram {
         }
     }
 
-    fn told_started(&mut self, started: Result<(), Error>) -> Reply {
+    fn start_reply(&mut self, started: Result<(), Error>) -> Reply {
         match (started, self.inferiors.current(), self.inferiors.thread()) {
             (Ok(()), Some(process), Some(thread)) => Reply::Stop(self.stopped(process, thread)),
             (Ok(()), ..) => Reply::Error(Failure::Number(1)),
             (Err(error), ..) => {
-                self.tell(&format!("tracewire: {error}"));
+                self.notify(&format!("tracewire: {error}"));
                 Reply::Error(Failure::text(&error.to_string()))
             }
         }

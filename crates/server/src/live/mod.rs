@@ -99,7 +99,7 @@ pub fn serve(
             opening,
         } = received?;
         program.shutdown.serves(Some(&transport))?;
-        program.tell(&transport.introduction());
+        program.notify(&transport.introduction());
         program.begin_session();
         let processes = program.inferiors.ids();
         let unseen = processes.into_iter().filter(|_| token.is_some());
@@ -123,7 +123,7 @@ pub fn serve(
             return Ok(());
         }
         if !left {
-            program.tell(
+            program.notify(
                 "Remote side has terminated connection.  GDBserver will reopen the connection.",
             );
         }

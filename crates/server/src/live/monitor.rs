@@ -69,18 +69,18 @@ impl Diagnostics {
     /// Reports something that happens to the program.
     pub(super) fn happens(&self, what: impl FnOnce() -> String) {
         if self.general {
-            self.tell(&what());
+            self.write_line(&what());
         }
     }
 
     /// Reports something that is done with debug registers.
     pub(super) fn hardware(&self, what: impl FnOnce() -> String) {
         if self.hardware {
-            self.tell(&what());
+            self.write_line(&what());
         }
     }
 
-    fn tell(&self, text: &str) {
+    fn write_line(&self, text: &str) {
         let line = if self.stamps {
             format!("{:.6} {text}\n", self.start.elapsed().as_secs_f64())
         } else {

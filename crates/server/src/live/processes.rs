@@ -50,11 +50,11 @@ impl LiveProgram {
             ProcessRequest::Attach { process } => self.attach_again(*process).into(),
             ProcessRequest::Restart { .. } if self.launcher.is_extended() => {
                 self.kill_all();
-                self.tell("GDBserver restarting");
+                self.notify("GDBserver restarting");
                 if self.launcher.has_program()
                     && let Err(error) = self.start()
                 {
-                    self.tell(&format!("tracewire: {error}"));
+                    self.notify(&format!("tracewire: {error}"));
                 }
                 Answer::Silence
             }
@@ -78,10 +78,12 @@ impl LiveProgram {
 
     fn detach(&mut self, id: u32) -> Answer {
         if self.traces_on() && self.inferiors.traced() == Some(id) {
-            self.tell("Disconnected tracing in effect, leaving gdbserver attached to the process");
+            self.notify(
+                "Disconnected tracing in effect, leaving gdbserver attached to the process",
+            );
             return Answer::Last(Reply::Ok);
         }
-        self.tell(&format!("Detaching from process {id}"));
+        self.notify(&format!("Detaching from process {id}"));
         let started = self.inferiors.was_attached(id) == Some(false);
         let reply = match self.let_process_go(id) {
             Ok(()) => Reply::Ok,
@@ -96,7 +98,7 @@ impl LiveProgram {
 
     fn kill_all(&mut self) {
         if !self.inferiors.is_empty() {
-            self.tell("Killing all inferiors");
+            self.notify("Killing all inferiors");
         }
         for process in self.inferiors.ids() {
             self.kill(process);
@@ -105,7 +107,7 @@ impl LiveProgram {
 
     /// Detaches from a process.
     pub(super) fn let_process_go(&mut self, id: u32) -> Result<(), Error> {
-        for child in self.inferiors.untold_children(id) {
+        for child in self.inferiors.unreported_children(id) {
             if let Some(child) = self.inferiors.remove(child) {
                 child.detach()?;
             }
@@ -129,7 +131,7 @@ impl LiveProgram {
     }
 
     pub(super) fn kill(&mut self, id: u32) {
-        for child in self.inferiors.untold_children(id) {
+        for child in self.inferiors.unreported_children(id) {
             if let Some(child) = self.inferiors.remove(child) {
                 child.kill();
             }

@@ -116,7 +116,7 @@ impl LiveProgram {
     }
 
     /// Sends a message to the server's user.
-    pub(super) fn tell(&self, text: &str) {
+    pub(super) fn notify(&self, text: &str) {
         self.diagnostics.notify(text);
     }
 
@@ -185,7 +185,7 @@ impl LiveProgram {
         ] {
             if !processes.is_empty() {
                 let numbers: Vec<String> = processes.iter().map(u32::to_string).collect();
-                self.tell(&format!("{words} {}", numbers.join(" ")));
+                self.notify(&format!("{words} {}", numbers.join(" ")));
             }
         }
         for process in started {

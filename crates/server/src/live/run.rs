@@ -281,7 +281,7 @@ impl LiveProgram {
         let shown = self.dialect.process(process);
         match event {
             Event::Exited(status) => {
-                self.tell(&format!("\nChild exited with status {status}"));
+                self.notify(&format!("\nChild exited with status {status}"));
                 self.gone(process);
                 News::Other(StopReply::Exited {
                     status: status.cast_unsigned(),
@@ -289,7 +289,7 @@ impl LiveProgram {
                 })
             }
             Event::Killed { signal, .. } => {
-                self.tell(&format!("\nChild terminated with signal = {signal:#x}"));
+                self.notify(&format!("\nChild terminated with signal = {signal:#x}"));
                 self.gone(process);
                 News::Other(StopReply::Killed {
                     signal: signals::from_linux(signal),

@@ -107,7 +107,7 @@ impl Trace {
                 .map_or(Reply::End, Reply::DefinitionRecord),
             TraceRequest::FirstVariable => {
                 // The newest first, as gdbserver, which GDB turns round.
-                let mut variables = self.told_variables();
+                let mut variables = self.known_variables();
                 variables.reverse();
                 self.variables = variables.into_iter();
                 self.variables.next().map_or(Reply::End, Reply::Variable)

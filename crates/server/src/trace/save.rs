@@ -75,7 +75,7 @@ impl Trace {
             register_block_size: self.machine.layout.size(),
             target_xml: Some(self.machine.xml.clone()),
             status: Some(Status::from(self.status())),
-            variables: self.told_variables(),
+            variables: self.known_variables(),
             tracepoints,
             ..DescriptionParts::default()
         }

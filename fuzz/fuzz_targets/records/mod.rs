@@ -4,12 +4,12 @@ use tracewire_arch::{Architecture, Machine};
 use tracewire_exec_trace::record::{Access, ByteOrder, Event, Instruction, Line, Owner, Record, RegisterWrite};
 use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, qemu4v, read};
 
-/// A kind of line that was not understood, in [`Told::records`].
+/// A kind of line that was not understood, in [`RecordList::records`].
 pub const UNPARSED: u8 = 4;
 
 /// What was read.
 #[derive(Default)]
-pub struct Told {
+pub struct RecordList {
     /// Of each record the place of its line, its kind, and a number that it is known by.
     pub records: Vec<(u64, u8, u64)>,
     instructions: u64,
@@ -19,7 +19,7 @@ pub struct Told {
     pub written: Vec<u8>,
 }
 
-impl Told {
+impl RecordList {
     fn owner(&self, owner: Owner) -> u64 {
         let latest = self.base + self.instructions;
         match owner {
@@ -35,7 +35,7 @@ impl Told {
     }
 }
 
-impl Sink for Told {
+impl Sink for RecordList {
     fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
         for architecture in [Architecture::Arm, Architecture::X86_64, Architecture::Riscv32] {
             let machine = Machine::of(architecture);
@@ -72,12 +72,12 @@ impl Sink for Told {
 }
 
 /// Reads a text as a whole, and again in pieces of about so many bytes, which must give the same.
-pub fn read_both_ways(format: Format, text: &[u8], size: usize) -> Told {
-    let mut whole = Told::default();
+pub fn read_both_ways(format: Format, text: &[u8], size: usize) -> RecordList {
+    let mut whole = RecordList::default();
     let lines = read(format, text, &Piece::whole(text), &mut whole);
     let (mut records, mut base, mut counted) = (Vec::new(), 0, 0);
     for piece in format.pieces(text, size) {
-        let mut told = Told { base, ..Told::default() };
+        let mut told = RecordList { base, ..RecordList::default() };
         counted += read(format, text, &piece, &mut told);
         base += told.instructions;
         records.append(&mut told.records);
