@@ -9,6 +9,10 @@ use crate::types::{Language, Type, TypeId, Types};
 /// The first version of Go whose functions have values in registers, and the goroutine in `r14`.
 const FIRST_WITH_REGISTERS: u32 = 17;
 
+/// So many bytes of a goroutine's stack are free in a function: the runtime's guard of 928 (880 before Go 1.16), without the frame of 128
+/// that it lets a caller have there, and the return address. Memory of others is below.
+pub(crate) const FREE_STACK: u32 = 880 - 128 - 8;
+
 /// Whether code is compiled for the convention of Go 1.17, with registers.
 pub(crate) fn has_register_convention(place: &CodePlace<'_>) -> bool {
     let facts = place.debug().facts(place.unit);

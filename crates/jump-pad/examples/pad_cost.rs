@@ -53,6 +53,7 @@ fn tracepoint(condition: Option<&str>, actions: Vec<Action>) -> TracepointDefini
         step_actions: vec![],
         counting: tracewire_model::Counting::default(),
         withholds_registers: false,
+        free_stack: None,
         source: Default::default(),
     }
 }

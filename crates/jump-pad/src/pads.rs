@@ -46,9 +46,6 @@ const HOLDS: [u64; 2] = [256 << 20, 4 << 20];
 const LONGEST_FRAME: u64 = 65_535;
 /// The most bytes of the program's stack that a hit may use.
 const STACK_LIMIT: u32 = 4096;
-/// As many are left of a goroutine's stack where its function begins: the runtime's guard of 928, without the frame of 128 that it lets a
-/// caller have below it, and the return address. Other memory follows, and no page that cannot be written.
-const GOROUTINE_STACK_LIMIT: u32 = 928 - 128 - 8;
 /// The bytes for the tables of aggregates, where something is counted. Unused pages take no memory.
 const COUNT_BYTES: u64 = 64 << 20;
 /// How long the reader may leave overwriting rings alone. To take frames that others would soon replace costs cpu time. Before
@@ -320,10 +317,10 @@ impl Pads for JumpPads {
             (*number, variable)
         }));
         variables.insert(DURATION_VARIABLE, PadVariable::Duration);
-        let is_of_goroutine = tracepoints.iter().any(|tracepoint| {
-            let point = tracepoint.definition.source.span_point();
-            point.is_some_and(|point| point.goroutine.is_some())
-        });
+        let free = tracepoints
+            .iter()
+            .filter_map(|each| each.definition.free_stack);
+        let stack_limit = free.fold(STACK_LIMIT, u32::min);
         let options = PadOptions {
             layout: self.shared().layout(),
             shared: self.memory.address,
@@ -331,10 +328,7 @@ impl Pads for JumpPads {
             always_registers: contents.always_registers,
             stamp: contents.stamp,
             variables: &variables,
-            stack_limit: match is_of_goroutine {
-                true => GOROUTINE_STACK_LIMIT,
-                false => STACK_LIMIT,
-            },
+            stack_limit,
             goes_on: false,
             features: self.memory.features,
             has_budget: self.has_budget,

@@ -38,6 +38,9 @@ pub struct TracepointDefinition {
     /// Whether its frames have only the registers that its actions request, in a run whose frames have all. It is in no packet and
     /// no line of a file.
     pub withholds_registers: bool,
+    /// How many bytes below the stack pointer a pad may use there, if that is few and other memory is below them. It is in no packet
+    /// and no line of a file.
+    pub free_stack: Option<u32>,
     /// The user's own words.
     pub source: SourceStrings,
 }
@@ -58,6 +61,7 @@ impl TracepointDefinition {
             step_actions: Vec::new(),
             counting: Counting::default(),
             withholds_registers: false,
+            free_stack: None,
             source: SourceStrings::default(),
         }
     }

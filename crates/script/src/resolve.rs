@@ -434,6 +434,7 @@ impl Resolver {
             resolution.placed.push(Placed {
                 definition: TracepointDefinition {
                     enabled: tracepoint.enabled || self.chain.switches(tracepoint.number),
+                    free_stack: symbols.free_stack(location.address),
                     actions: match departure.point.role {
                         SpanRole::Longjmp => for_longjmp.clone(),
                         _ => {
@@ -668,6 +669,7 @@ impl Compiler<'_> {
             step_actions,
             counting,
             withholds_registers: self.withholds_registers,
+            free_stack: self.symbols.free_stack(self.scope.pc),
             source: SourceStrings {
                 counts,
                 marker: (tracepoint.kind == ScriptTracepointKind::Marker)

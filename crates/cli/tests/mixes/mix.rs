@@ -72,6 +72,7 @@ impl Chosen {
             step_actions,
             counting: tracewire_model::Counting::default(),
             withholds_registers: false,
+            free_stack: None,
             source: Default::default(),
         }
     }

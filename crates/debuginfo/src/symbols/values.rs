@@ -10,14 +10,14 @@ use crate::code_place::CodePlace;
 use crate::dwarf::Die;
 use crate::dynamic::DynamicTypes;
 use crate::frame::{CfaRule, UnwindRow};
-use crate::goroutine::GoroutineLayout;
+use crate::goroutine::{FREE_STACK, GoroutineLayout};
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::lookup::Lookup;
 use crate::nearest::{ValuePlace, nearest_value};
 use crate::redaction::ByteRange;
 use crate::return_value::{ReturnValueError, ReturnValues};
 use crate::scope::{Scope, ScopeVariables, Variable};
-use crate::types::{ArrayBound, Type, TypeId};
+use crate::types::{ArrayBound, Language, Type, TypeId};
 use crate::variables::{FrameVariables, frame_base, referred};
 
 impl Symbols {
@@ -205,6 +205,13 @@ impl Symbols {
     #[must_use]
     pub fn goroutine_layout(&self, pc: Address) -> Option<GoroutineLayout> {
         GoroutineLayout::at(self.types(), pc)
+    }
+
+    /// How many bytes below the stack pointer are free at an address, where they are few: a goroutine's stack is only as large as
+    /// needed. Unknown on other stacks, which end at a page that cannot be written.
+    #[must_use]
+    pub fn free_stack(&self, pc: Address) -> Option<u32> {
+        (self.modules.language_at(Some(pc)) == Language::Go).then_some(FREE_STACK)
     }
 
     /// The base type that a typed operation of an expression names.

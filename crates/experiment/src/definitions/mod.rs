@@ -207,6 +207,7 @@ mod tests {
                 }],
             },
             withholds_registers: true,
+            free_stack: None,
             source: SourceStrings {
                 at: Some("work".to_owned()),
                 commands: vec!["collect *item".to_owned()],

@@ -329,6 +329,7 @@ pub fn tracepoint(random: &mut Random, world: &World, number: i32) -> Tracepoint
         step_actions: vec![],
         counting: tracewire_model::Counting::default(),
         withholds_registers: false,
+        free_stack: None,
         source: Default::default(),
     }
 }

@@ -19,6 +19,7 @@ pub fn tracepoint(number: i32, actions: Vec<Action>) -> TracepointDefinition {
         step_actions: vec![],
         counting: tracewire_model::Counting::default(),
         withholds_registers: false,
+        free_stack: None,
         source: Default::default(),
     }
 }

@@ -138,6 +138,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
                 step_actions,
                 counting: tracewire_model::Counting::default(),
                 withholds_registers: false,
+                free_stack: None,
                 source: SourceStrings {
                     at,
                     condition: cond,
