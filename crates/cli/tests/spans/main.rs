@@ -462,6 +462,23 @@ fn calls_of_rust() {
     }
 }
 
+/// A tree by thread would be wrong.
+#[test]
+fn calls_of_go_are_in_no_tree() {
+    let calls = Calls::of_go("calls.go", &[]);
+    let refused = Command::new(env!("CARGO_BIN_EXE_tracewire"))
+        .args(["calls", r"/\.t_/", "--"])
+        .arg(&calls.program)
+        .output()
+        .expect("tracewire runs");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("a goroutine goes on in other threads"),
+        "{said}"
+    );
+}
+
 #[test]
 fn calls_of_coroutines() {
     for level in ["-O0", "-O2"] {

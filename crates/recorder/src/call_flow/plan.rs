@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tracewire_call_flow::SiteRole;
-use tracewire_debuginfo::{Function, LocationError, Symbols};
+use tracewire_debuginfo::{Function, Language, LocationError, Symbols};
 use tracewire_model::{Address, SpanRole};
 use tracewire_script::call_points;
 
@@ -20,6 +20,9 @@ const START_UP: [&str; 10] = [
     "_dl_relocate_static_pie",
     "__libc_csu_init",
 ];
+
+/// Why functions of Go are left out.
+const OF_GO: &str = "a goroutine goes on in other threads, and calls are followed by thread; `record` with `span` follows goroutines";
 
 /// Which functions are wanted, and which have been planned already.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +125,10 @@ impl Selection {
         functions.dedup_by_key(|function| function.entry);
         functions.retain(|function| self.entries.insert(function.entry));
         for function in &functions {
+            if symbols.language_at(Some(function.entry)) == Language::Go {
+                plan.left_out.add(&function.name, OF_GO);
+                continue;
+            }
             let planned = planned(symbols, function);
             let taken = (planned.sites.iter()).find_map(|(site, _)| {
                 self.sites
