@@ -7,7 +7,8 @@
 //! across shards, and a reader adds them. A hit changes one word, or two at once, so a reader sees it wholly or not at all.
 //!
 //! A measured call has a slot from its beginning to its end. No two threads have the same stack pointer, so a slot belongs to one
-//! thread. Its key is the tracepoint and the stack pointer. A call that was left by an exception leaves its slot, and the next
+//! thread. Its key is the tracepoint and the stack pointer, or what takes its place for a goroutine
+//! ([`GoroutinePoint::call`](tracewire_model::GoroutinePoint::call)). A call that was left by an exception leaves its slot, and the next
 //! call at the same stack pointer takes it.
 
 use std::collections::BTreeMap;

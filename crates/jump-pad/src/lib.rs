@@ -52,8 +52,8 @@
 //! # Time
 //!
 //! Pads stamp with the time stamp counter, converted to microseconds by the tracer's last measurement. Frames are returned in the order of the counter. It
-//! is read once the record is reserved, so what the reader has not seen by then is later. Frames of one thread come in
-//! their order. So do those of two threads of which one waited for the other. (The processor reads the counter early by less than a microsecond.)
+//! is read right before the record is reserved, and again if the reader has looked at the rings in between. So what the reader has not
+//! seen by then is later. Frames of one thread come in their order. So do those of two threads of which one waited for the other. (The processor reads the counter early by less than a microsecond.)
 //! The clock is slightly slow and only set forward, so time never goes back.
 //!
 //! # Threads
