@@ -32,8 +32,8 @@ pub enum Torture {
     Kills(Kills),
     /// The program or the tracer ends at random moments; the newest frames are there
     Flight(Flight),
-    /// Start and end programs at random while the agent that records them is killed, ended, upgraded and configured anew: no program is
-    /// harmed, and every finished frame is kept or counted
+    /// Programs start and end at random while an agent records them. The agent is killed, ended and upgraded, and gets other
+    /// configurations. No program is harmed, and every finished frame is kept or counted
     Agent(Agent),
     /// Write the runs of 16 hosts into one dataset by eight processes at once, kill some of them and some compactions, and hold all rows against
     /// DuckDB

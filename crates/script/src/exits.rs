@@ -186,8 +186,8 @@ impl Code<'_> {
         (entry, self.stack_pointer, 0)
     }
 
-    /// Past the check of a Go function for room on its stack; none where it has no check. A function whose stack has to grow begins
-    /// anew then, so its first instruction is executed twice.
+    /// The address after the instructions by which a Go function checks that its stack has room; none where it has no check. If the stack
+    /// has to grow, the function jumps back to its first instruction, which then executes twice.
     fn after_stack_check(&self) -> Option<Address> {
         /// The goroutine's word for the check: `stackguard0`.
         const LIMIT: u64 = 16;
