@@ -171,15 +171,19 @@ impl Modules {
 
     /// The language of the unit that an address is in; without one, of the unit that has `main`, or C.
     pub(crate) fn language_at(&self, pc: Option<Address>) -> Language {
-        if let Some(pc) = pc
-            && let Some(module) = self.at(pc)
-            && let Some(unit) = module.debug().unit_at(module.unbiased(pc))
-        {
-            return module.debug().facts(unit).language;
+        if let Some(language) = pc.and_then(|pc| self.unit_language(pc)) {
+            return language;
         }
         self.main().map_or(Language::C, |(module, main)| {
             module.debug().facts(main.unit).language
         })
+    }
+
+    /// The language of the unit that an address is in.
+    pub(crate) fn unit_language(&self, pc: Address) -> Option<Language> {
+        let module = self.at(pc)?;
+        let unit = module.debug().unit_at(module.unbiased(pc))?;
+        Some(module.debug().facts(unit).language)
     }
 
     /// The function `main` of the program, if it has debug information.

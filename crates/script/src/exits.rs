@@ -11,7 +11,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 use tracewire_arch::{
     Architecture, FlowKind, InstructionCode, Machine, Opcode, dwarf_register, gdb_register,
 };
-use tracewire_debuginfo::{CfaRule, Function, Language, Symbols};
+use tracewire_debuginfo::{CfaRule, Function, Symbols};
 use tracewire_model::{Address, ByteOrder, RegisterNumber, SpanRole};
 
 /// The largest range of a function that is read, in bytes.
@@ -192,10 +192,7 @@ impl Code<'_> {
         /// The goroutine's word for the check: `stackguard0`.
         const LIMIT: u64 = 16;
         let &(start, end) = self.function.ranges.first()?;
-        if self.architecture != Architecture::X86_64
-            || start != self.function.entry
-            || self.symbols.language_at(Some(start)) != Language::Go
-        {
+        if self.architecture != Architecture::X86_64 || start != self.function.entry {
             return None;
         }
         let mut bytes = [0; 64];
@@ -211,7 +208,11 @@ impl Code<'_> {
                     is_compared = instruction.op1_kind() == OpKind::Memory
                         && instruction.memory_displacement64() == LIMIT;
                 }
-                Mnemonic::Jbe if is_compared => return Some(Address(instruction.next_ip())),
+                // Code of another language may have the same instructions, if seldom.
+                Mnemonic::Jbe if is_compared => {
+                    let next = Address(instruction.next_ip());
+                    return self.symbols.is_go_code(start).then_some(next);
+                }
                 // The address that is compared, of a function with a large frame.
                 Mnemonic::Lea | Mnemonic::Mov | Mnemonic::Sub | Mnemonic::Jb => {}
                 _ => return None,

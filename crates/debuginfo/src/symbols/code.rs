@@ -187,4 +187,10 @@ impl Symbols {
     pub fn language_at(&self, pc: Option<Address>) -> Language {
         self.modules.language_at(pc)
     }
+
+    /// Whether an address is in a unit of Go. Code that has no debug information is not.
+    #[must_use]
+    pub fn is_go_code(&self, pc: Address) -> bool {
+        self.modules.unit_language(pc) == Some(Language::Go)
+    }
 }

@@ -17,7 +17,7 @@ use crate::nearest::{ValuePlace, nearest_value};
 use crate::redaction::ByteRange;
 use crate::return_value::{ReturnValueError, ReturnValues};
 use crate::scope::{Scope, ScopeVariables, Variable};
-use crate::types::{ArrayBound, Language, Type, TypeId};
+use crate::types::{ArrayBound, Type, TypeId};
 use crate::variables::{FrameVariables, frame_base, referred};
 
 impl Symbols {
@@ -211,7 +211,7 @@ impl Symbols {
     /// needed. Unknown on other stacks, which end at a page that cannot be written.
     #[must_use]
     pub fn free_stack(&self, pc: Address) -> Option<u32> {
-        (self.modules.language_at(Some(pc)) == Language::Go).then_some(FREE_STACK)
+        self.is_go_code(pc).then_some(FREE_STACK)
     }
 
     /// The base type that a typed operation of an expression names.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tracewire_call_flow::SiteRole;
-use tracewire_debuginfo::{Function, Language, LocationError, Symbols};
+use tracewire_debuginfo::{Function, LocationError, Symbols};
 use tracewire_model::{Address, SpanRole};
 use tracewire_script::call_points;
 
@@ -125,7 +125,7 @@ impl Selection {
         functions.dedup_by_key(|function| function.entry);
         functions.retain(|function| self.entries.insert(function.entry));
         for function in &functions {
-            if symbols.language_at(Some(function.entry)) == Language::Go {
+            if symbols.is_go_code(function.entry) {
                 plan.left_out.add(&function.name, OF_GO);
                 continue;
             }
