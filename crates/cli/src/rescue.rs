@@ -158,7 +158,9 @@ fn tell(tally: &Tally, file: Option<&FramesFile>) {
     lost(tally.torn, "they were never finished");
     if tally.skipped > 0 {
         let hits = count(tally.skipped, "hit");
-        say(format_args!("{hits} skipped, for --rate or --budget"));
+        say(format_args!(
+            "{hits} skipped, for a pick, --rate or --budget"
+        ));
     }
     if tally.had_budget {
         say(

@@ -14,6 +14,8 @@ pub(crate) struct CountingPlan {
     pub(crate) condition: Option<Verified>,
     pub(crate) captures: Vec<CheckedOperand>,
     pub(crate) aggregates: Vec<(Aggregate, Vec<CheckedOperand>, Option<CheckedOperand>)>,
+    /// Whether only picked hits make frames.
+    pub(crate) picks: bool,
 }
 
 /// A key, a value, or what is kept from the beginning of a call.
@@ -71,6 +73,7 @@ impl CountingPlan {
                 .map(operand)
                 .collect::<Result<_, DefineError>>()?,
             aggregates: aggregates.collect::<Result<_, DefineError>>()?,
+            picks: counting.picks,
         }))
     }
 

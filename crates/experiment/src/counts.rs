@@ -160,7 +160,7 @@ impl Counts {
         }
     }
 
-    /// Counts the hit of a stopped thread.
+    /// Counts the hit of a stopped thread, and returns whether it makes a frame: where the plan has a pick, picked hits do.
     pub(crate) fn count(
         &mut self,
         tracepoint: &Tracepoint,
@@ -168,9 +168,9 @@ impl Counts {
         maker: &mut FrameMaker,
         variables: &mut Variables,
         thread: &mut dyn StoppedThread,
-    ) {
+    ) -> bool {
         let Some(plan) = &tracepoint.plan.counting else {
-            return;
+            return true;
         };
         let number = tracepoint.definition().number;
         let place = plan.point.and_then(|point| {
@@ -183,6 +183,17 @@ impl Counts {
         let now = thread
             .timestamp_ns()
             .unwrap_or_else(|| thread.timestamp().saturating_mul(1000));
+        if plan.picks
+            && let CallPart::Within | CallPart::Begin { is_loop: true } = plan.call
+        {
+            let has_begun = place.is_some_and(|place| match &pads {
+                Some(pads) => pads.has_call(place),
+                None => self.calls.contains_key(&place),
+            });
+            if has_begun || plan.call == CallPart::Within {
+                return has_begun;
+            }
+        }
         let (mut captured, mut duration) = (Vec::new(), 0);
         if plan.call == CallPart::End {
             let in_pads = pads.as_deref_mut().zip(place);
@@ -193,8 +204,11 @@ impl Counts {
             };
             match in_pads.or_else(here) {
                 Some((lasted, kept)) => (duration, captured) = (lasted, kept),
-                // It began before the run.
-                None => return,
+                // It began before the run, or was not picked.
+                None => return !plan.picks,
+            }
+            if plan.picks {
+                return true;
             }
         }
         let (evaluation, fetched) = maker.evaluation();
@@ -217,10 +231,25 @@ impl Counts {
             None => Ok(true),
             Some(truth) => truth.map(|truth| truth != 0),
         };
+        let mut is_picked = matches!(is_wanted, Ok(true)) || !plan.picks;
         if let Ok(true) = is_wanted {
             for (aggregate, keys, value) in &plan.aggregates {
                 let keys: Result<Vec<Key>, Unreadable> =
                     keys.iter().map(|key| computer.key(key)).collect();
+                if aggregate.function.is_pick() {
+                    is_picked = match keys {
+                        Ok(keys) => {
+                            let pads = pads.as_deref_mut();
+                            let in_pads = pads.and_then(|pads| pads.pick(number, aggregate, &keys));
+                            in_pads.unwrap_or_else(|| self.pick(number, aggregate, keys))
+                        }
+                        Err(Unreadable) => {
+                            self.table(number, aggregate).unreadable += 1;
+                            false
+                        }
+                    };
+                    continue;
+                }
                 let value = value.as_ref().map(|value| computer.key(value)).transpose();
                 let table = self.table(number, aggregate);
                 match (keys, value) {
@@ -244,7 +273,7 @@ impl Counts {
             }
         }
         let (CallPart::Begin { is_loop }, Some(place)) = (plan.call, place) else {
-            return;
+            return is_picked;
         };
         let mut kept = Some(Vec::new());
         for operand in &plan.captures {
@@ -254,16 +283,27 @@ impl Counts {
                 _ => kept = None,
             }
         }
-        let kept = kept.filter(|_| matches!(is_wanted, Ok(true)));
+        let kept = kept.filter(|_| matches!(is_wanted, Ok(true)) && is_picked);
         if let Some(pads) = pads {
             pads.begin_call(place, is_loop, kept);
-            return;
+            return is_picked;
         }
         match kept {
             None => _ = self.calls.remove(&place),
             Some(_) if is_loop && self.calls.contains_key(&place) => {}
             Some(kept) => _ = self.calls.insert(place, (now, kept)),
         }
+        is_picked
+    }
+
+    /// Counts a hit for a pick that no pad has.
+    fn pick(&mut self, number: TracepointNumber, aggregate: &Aggregate, keys: Vec<Key>) -> bool {
+        let table = self.table(number, aggregate);
+        if table.cells.len() >= MOST_KEYS && !table.cells.contains_key(&keys) {
+            table.without_room += 1;
+            return false;
+        }
+        table.pick(aggregate, keys)
     }
 }
 

@@ -160,7 +160,10 @@ impl<S: FrameStore> Experiment<S> {
             }
         }
         let makes_frames = tracepoint.definition().makes_frames();
-        let is_kept = makes_frames && self.admits(index, thread);
+        // A pick comes before the frame, and other aggregates count a hit that has one.
+        let picks = tracepoint.plan.counting.as_ref().map(|plan| plan.picks);
+        let is_picked = picks != Some(true) || self.count(index, thread);
+        let is_kept = makes_frames && is_picked && self.admits(index, thread);
         if is_kept {
             let reached = self.make_frame(index, None, thread);
             if reached != Reached::Frame {
@@ -169,11 +172,8 @@ impl<S: FrameStore> Experiment<S> {
         } else if !self.count_pass(index) {
             return Reached::Nothing;
         }
-        if let Some(tracepoint) = self.tracepoints.get(index)
-            && tracepoint.plan.counting.is_some()
-        {
-            let (pads, maker) = (self.pads.get_mut(), &mut self.maker);
-            (self.counts).count(tracepoint, pads, maker, &mut self.variables, thread);
+        if picks == Some(false) {
+            self.count(index, thread);
         }
         let Some(tracepoint) = self.tracepoints.get_mut(index) else {
             return Reached::Nothing;
@@ -187,6 +187,15 @@ impl<S: FrameStore> Experiment<S> {
             self.stepping.begin(thread.id(), key, definition.step_count);
         }
         self.check_pass_count(index, thread)
+    }
+
+    /// Adds a hit to the tracepoint's aggregates, and returns whether it is picked.
+    fn count(&mut self, index: usize, thread: &mut dyn StoppedThread) -> bool {
+        let Some(tracepoint) = self.tracepoints.get(index) else {
+            return true;
+        };
+        let (pads, maker) = (self.pads.get_mut(), &mut self.maker);
+        (self.counts).count(tracepoint, pads, maker, &mut self.variables, thread)
     }
 
     /// Whether a tracepoint has reached its pass count, and the run ends when the steps of its last hits are made: other threads'

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
 
 use tracewire_model::{
-    Aggregate, AggregateCell, AggregateFunction, AggregateTable, Counted, KEY_TEXT, Key, KeyKind,
+    Aggregate, AggregateCell, AggregateFunction, AggregateTable, KEY_TEXT, Key, KeyKind,
     TracepointNumber,
 };
 
@@ -36,6 +36,16 @@ const SHARD_BYTES: u64 = 1 << 20;
 /// The most entries of a shard, as a power of two.
 const ENTRY_BITS: u32 = 12;
 
+/// How often a pad looks at an entry that is being written before it takes another one. A pick of a key in two entries picks more hits
+/// than it should, so it waits for the few instructions of the writer, and no longer: the writer may be the thread itself.
+pub(crate) const PICK_WAITS: u32 = 1000;
+
+/// How far the hash of some keys is turned before the next one goes in.
+pub(crate) const TURN: u32 = 23;
+
+/// The bit of an entry's tag that distinguishes it from a free entry and from one that is being written.
+pub(crate) const TAG: u64 = 2;
+
 /// The place and layout of an aggregate's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CountTable {
@@ -54,15 +64,10 @@ pub struct CountTable {
 }
 
 impl CountTable {
-    /// The layout of an aggregate's table that begins at `start`.
+    /// The layout of a table with keys of so many words of 64 bits, which begins at `start`.
     #[must_use]
-    pub fn new(counted: &Counted, cpus: u32, start: u64) -> Self {
-        let key_words = counted
-            .keys
-            .iter()
-            .map(|key| key.words() as u64)
-            .sum::<u64>();
-        let cell_words = match counted.aggregate.function {
+    pub fn new(function: AggregateFunction, key_words: u64, cpus: u32, start: u64) -> Self {
+        let cell_words = match function {
             AggregateFunction::Average => 2,
             AggregateFunction::Histogram(buckets) => buckets.count(),
             _ => 1,
@@ -74,7 +79,11 @@ impl CountTable {
             0 => 0,
             _ => (SHARD_BYTES / stride).max(1).ilog2().min(ENTRY_BITS),
         };
-        let shards = cpus.next_power_of_two().min(MOST_SHARDS);
+        // A pick is exact over all cpus.
+        let shards = match function.is_pick() {
+            true => 1,
+            false => cpus.next_power_of_two().min(MOST_SHARDS),
+        };
         let shard = (((1 << bits) + PROBES) * stride).next_multiple_of(64);
         Self {
             start,
@@ -148,9 +157,11 @@ impl Shared {
 
     fn cell(&self, aggregate: &Aggregate, at: u64) -> AggregateCell {
         match aggregate.function {
-            AggregateFunction::Count | AggregateFunction::Sum | AggregateFunction::Top(_) => {
-                AggregateCell::Number(self.load(at))
-            }
+            AggregateFunction::Count
+            | AggregateFunction::Sum
+            | AggregateFunction::Top(_)
+            | AggregateFunction::Sample(_)
+            | AggregateFunction::First(_) => AggregateCell::Number(self.load(at)),
             AggregateFunction::Minimum | AggregateFunction::Maximum => {
                 AggregateCell::Extreme(self.load(at))
             }
@@ -164,6 +175,55 @@ impl Shared {
                 AggregateCell::Histogram(counts.filter(|(_, count)| *count > 0).collect())
             }
         }
+    }
+
+    /// Counts a hit in the table of a pick as a pad does, by the words of its keys, and returns whether it makes a frame.
+    pub(crate) fn pick(
+        &self,
+        function: AggregateFunction,
+        table: &CountTable,
+        keys: &[u64],
+    ) -> bool {
+        let hash = keys.iter().fold(0_u64, |hash, word| {
+            (hash.rotate_left(TURN) ^ word).wrapping_mul(threads::FACTOR)
+        });
+        let first = match table.bits {
+            0 => 0,
+            bits => hash >> (64 - bits),
+        };
+        let tag = (hash | TAG) & !1;
+        let words = || (8..).step_by(8).zip(keys);
+        let mut waits = PICK_WAITS;
+        for place in first..first + PROBES {
+            let entry = table.entries() + place * table.stride;
+            let word = self.atomic(entry);
+            loop {
+                match word.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => {
+                        for (at, key) in words() {
+                            self.atomic(entry + at).store(*key, Ordering::Relaxed);
+                        }
+                        self.atomic(entry + table.cell).store(1, Ordering::Relaxed);
+                        word.store(tag, Ordering::Release);
+                        return function.picks(0);
+                    }
+                    Err(1) if waits > 0 => {
+                        waits -= 1;
+                        std::hint::spin_loop();
+                    }
+                    Err(known) => {
+                        if known == tag && words().all(|(at, key)| self.load(entry + at) == *key) {
+                            let cell = self.atomic(entry + table.cell);
+                            return function.picks(cell.fetch_add(1, Ordering::Relaxed));
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        let without_room = self.atomic(table.start + counts::WITHOUT_ROOM);
+        without_room.fetch_add(1, Ordering::Relaxed);
+        false
     }
 
     /// The possible slots of a call.
@@ -207,6 +267,12 @@ impl Shared {
             return true;
         }
         kept.is_none()
+    }
+
+    /// Whether a call has begun and not ended.
+    pub(crate) fn has_call(&self, key: u64) -> bool {
+        let mut slots = self.call_slots(key);
+        slots.any(|slot| self.atomic(slot + calls::KEY).load(Ordering::Acquire) == key)
     }
 
     /// Ends a call at this counter as a pad does. Returns its duration in nanoseconds, and the kept values.

@@ -1,6 +1,6 @@
 //! The pads of a trace run, which compile an experiment's tracepoints and return their frames.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use tracewire_experiment::{
 };
 use tracewire_fail_point::fail_point;
 use tracewire_model::{
-    Address, Aggregate, AggregateTable, CallPart, Counted, DURATION_VARIABLE, StopReason,
+    Address, Aggregate, AggregateTable, CallPart, DURATION_VARIABLE, Key, StopReason,
     TracepointNumber, VariableNumber,
 };
 
@@ -99,6 +99,8 @@ pub struct JumpPads {
     has_budget: bool,
     /// The block with the time of the next frame of a tracepoint with a rate: that of one of its locations.
     due_in: HashMap<TracepointNumber, u32>,
+    /// The tracepoints with a pick.
+    picks: HashSet<TracepointNumber>,
     slots: HashMap<VariableNumber, u32>,
     code: HashMap<Address, Pad>,
     tables: Vec<AggregateInMemory>,
@@ -154,6 +156,7 @@ impl JumpPads {
             block_of: HashMap::new(),
             known: Vec::new(),
             due_in: HashMap::new(),
+            picks: HashSet::new(),
             slots: HashMap::new(),
             code: HashMap::new(),
             tables: Vec::new(),
@@ -191,24 +194,30 @@ impl JumpPads {
     }
 
     /// The table of an aggregate, which all locations of the tracepoint share. `None` if there is no space for another one.
-    fn table(&mut self, number: TracepointNumber, counted: &Counted) -> Option<CountTable> {
+    fn table(
+        &mut self,
+        number: TracepointNumber,
+        aggregate: &Aggregate,
+        key_words: u64,
+    ) -> Option<CountTable> {
         let known = self
             .tables
             .iter()
-            .find(|known| (known.number, &known.aggregate) == (number, &counted.aggregate));
+            .find(|known| (known.number, &known.aggregate) == (number, aggregate));
         if let Some(known) = known {
             return Some(known.table);
         }
         let (first, end) = self.shared().layout().counts()?;
         let last = self.tables.last().map(|last| last.table);
         let start = last.map_or(first, |last| last.start + last.bytes());
-        let table = CountTable::new(counted, self.shared().layout().sizes().cpus, start);
+        let cpus = self.shared().layout().sizes().cpus;
+        let table = CountTable::new(aggregate.function, key_words, cpus, start);
         if start + table.bytes() > end {
             return None;
         }
         self.tables.push(AggregateInMemory {
             number,
-            aggregate: counted.aggregate.clone(),
+            aggregate: aggregate.clone(),
             table,
             is_of_calls: false,
         });
@@ -274,11 +283,17 @@ impl Pads for JumpPads {
         let mut tables = Vec::new();
         for PadTask { definition, .. } in tracepoints {
             let counting = &definition.counting;
+            if counting.picks {
+                self.picks.insert(definition.number);
+            }
             let of_one = counting.aggregates.iter();
             let of_one: Option<Vec<CountTable>> = of_one
-                .map(|counted| self.table(definition.number, counted))
+                .map(|counted| {
+                    let words = counted.key_words();
+                    self.table(definition.number, &counted.aggregate, words)
+                })
                 .collect();
-            let of_calls = matches!(counting.call, CallPart::End);
+            let of_calls = matches!(counting.call, CallPart::End) && !counting.picks;
             for known in &mut self.tables {
                 let mut aggregates = counting.aggregates.iter();
                 known.is_of_calls |= of_calls
@@ -383,7 +398,10 @@ impl Pads for JumpPads {
             let now = WithoutFrame {
                 lost: counts.dropped + counts.lost,
                 // Reading them means to read every ring.
-                skipped: match self.has_budget || self.due_in.contains_key(&key.0) {
+                skipped: match self.has_budget
+                    || self.due_in.contains_key(&key.0)
+                    || self.picks.contains(&key.0)
+                {
                     true => shared.skipped(block),
                     false => 0,
                 },
@@ -439,6 +457,21 @@ impl Pads for JumpPads {
             (known.number, known.aggregate.clone(), table)
         });
         tables.collect()
+    }
+
+    fn pick(
+        &mut self,
+        tracepoint: TracepointNumber,
+        aggregate: &Aggregate,
+        keys: &[Key],
+    ) -> Option<bool> {
+        let words: Vec<u64> = keys.iter().flat_map(Key::words).collect();
+        let table = self.table(tracepoint, aggregate, words.len() as u64)?;
+        Some(self.shared().pick(aggregate.function, &table, &words))
+    }
+
+    fn has_call(&self, call: CallKey) -> bool {
+        self.shared().has_call(call_key(call.0, call.1))
     }
 
     fn begin_call(&mut self, call: CallKey, is_loop: bool, kept: Option<Vec<u64>>) {

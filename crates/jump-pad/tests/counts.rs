@@ -115,7 +115,8 @@ fn no_hit_is_lost_and_none_is_read_by_halves() {
         .collect();
     let (mut next, end) = setting.shared.layout().counts().unwrap();
     for counted in &all {
-        let table = CountTable::new(counted, 4, next);
+        let function = counted.aggregate.function;
+        let table = CountTable::new(function, counted.key_words(), 4, next);
         next += table.bytes();
         assert!(next <= end);
         setting.tables.push(table);

@@ -4,6 +4,7 @@
 //! numbers. `docs/formats/trace-file-extensions.md` has the forms.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use crate::hex::{Hex, decode};
@@ -34,13 +35,36 @@ pub enum AggregateFunction {
     Histogram(Buckets),
     /// `top(K, E)`: the K values that come most often. The value is the last key.
     Top(u32),
+    /// `sample 1/N`: a pick. The first hit of each N of a key makes a frame. The number is that of all hits.
+    Sample(NonZeroU32),
+    /// `first N`: a pick. The first N hits of a key make frames. The number is that of all hits.
+    First(NonZeroU32),
 }
 
 impl AggregateFunction {
     /// Whether it needs a value in addition to the keys.
     #[must_use]
     pub const fn has_value(self) -> bool {
-        !matches!(self, Self::Count | Self::Top(_))
+        !matches!(
+            self,
+            Self::Count | Self::Top(_) | Self::Sample(_) | Self::First(_)
+        )
+    }
+
+    /// Whether it is a pick: it decides which hits make frames.
+    #[must_use]
+    pub const fn is_pick(self) -> bool {
+        matches!(self, Self::Sample(_) | Self::First(_))
+    }
+
+    /// Whether a hit makes a frame, by the number of hits of its key before. Where there is no pick, every hit does.
+    #[must_use]
+    pub const fn picks(self, before: u64) -> bool {
+        match self {
+            Self::Sample(of) => before.is_multiple_of(of.get() as u64),
+            Self::First(most) => before < most.get() as u64,
+            _ => true,
+        }
     }
 }
 
@@ -179,6 +203,8 @@ impl fmt::Display for Aggregate {
                 write!(f, "hist:{low}:{high}:{step}")
             }
             AggregateFunction::Top(most) => write!(f, "top:{most}"),
+            AggregateFunction::Sample(of) => write!(f, "sample:{of}"),
+            AggregateFunction::First(most) => write!(f, "first:{most}"),
         }?;
         let (is_unsigned, is_time) = (u8::from(self.is_unsigned), u8::from(self.is_time));
         write!(f, " {is_unsigned} {is_time} ")?;
@@ -259,6 +285,8 @@ fn function(word: &str) -> Option<AggregateFunction> {
         "max" => AggregateFunction::Maximum,
         "avg" => AggregateFunction::Average,
         "top" => AggregateFunction::Top(parts.next()?.parse().ok()?),
+        "sample" => AggregateFunction::Sample(parts.next()?.parse().ok()?),
+        "first" => AggregateFunction::First(parts.next()?.parse().ok()?),
         "hist" => AggregateFunction::Histogram(match parts.next() {
             None => Buckets::Powers,
             Some(low) => Buckets::linear(

@@ -94,6 +94,13 @@ impl AggregateTable {
         self.unreadable = self.unreadable.saturating_add(other.unreadable);
     }
 
+    /// Adds a hit to the table of a pick, and returns whether it makes a frame.
+    pub fn pick(&mut self, aggregate: &Aggregate, keys: Vec<Key>) -> bool {
+        let before = self.cells.get(&keys).map_or(0, AggregateCell::count);
+        self.add(aggregate, keys, 0);
+        aggregate.function.picks(before)
+    }
+
     /// Whether no hit has been seen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -118,7 +125,10 @@ impl AggregateCell {
     #[must_use]
     pub fn of(aggregate: &Aggregate, value: u64) -> Self {
         match aggregate.function {
-            AggregateFunction::Count | AggregateFunction::Top(_) => Self::Number(1),
+            AggregateFunction::Count
+            | AggregateFunction::Top(_)
+            | AggregateFunction::Sample(_)
+            | AggregateFunction::First(_) => Self::Number(1),
             AggregateFunction::Sum => Self::Number(value),
             AggregateFunction::Minimum | AggregateFunction::Maximum => Self::Extreme(value),
             AggregateFunction::Average => Self::Average(value, 1),
@@ -252,7 +262,9 @@ impl AggregateLine {
                 let part = match aggregate.function {
                     AggregateFunction::Count
                     | AggregateFunction::Sum
-                    | AggregateFunction::Top(_) => AggregateCell::Number(*first),
+                    | AggregateFunction::Top(_)
+                    | AggregateFunction::Sample(_)
+                    | AggregateFunction::First(_) => AggregateCell::Number(*first),
                     AggregateFunction::Minimum | AggregateFunction::Maximum => {
                         AggregateCell::Extreme(*first)
                     }

@@ -18,8 +18,10 @@ pub struct Counting {
     pub condition: Option<Vec<u8>>,
     /// The values that the entry keeps for the end of the call.
     pub captures: Vec<Operand>,
-    /// The aggregates that are updated here.
+    /// The aggregates that are updated here. The last one may be a pick, which only hits reach that met the condition.
     pub aggregates: Vec<Counted>,
+    /// Whether only picked hits make frames here: those that a pick of the aggregates picks, or all of a call whose entry was picked.
+    pub picks: bool,
 }
 
 /// A location's role in measured calls.
@@ -33,6 +35,8 @@ pub enum CallPart {
         /// Whether a jump within the function also leads there.
         is_loop: bool,
     },
+    /// A place within them, where a picked call makes a frame and goes on.
+    Within,
     /// Their end.
     End,
     /// Both: the function has one instruction.
@@ -48,6 +52,14 @@ pub struct Counted {
     pub keys: Vec<Operand>,
     /// Its value, where it has one.
     pub value: Option<Operand>,
+}
+
+impl Counted {
+    /// How many words of 64 bits its keys take.
+    #[must_use]
+    pub fn key_words(&self) -> u64 {
+        self.keys.iter().map(|key| key.words() as u64).sum()
+    }
 }
 
 /// Where a key or a value comes from.

@@ -146,6 +146,12 @@ impl SourceStrings {
         self.counts.iter().filter_map(|text| text.parse().ok())
     }
 
+    /// The pick, which decides which hits make frames.
+    #[must_use]
+    pub fn pick(&self) -> Option<Aggregate> {
+        self.aggregates().find(|one| one.function.is_pick())
+    }
+
     /// The level of the frame that the location means: 0 for the innermost.
     #[must_use]
     pub fn frame_level(&self) -> u32 {

@@ -65,10 +65,15 @@ impl CountingCompiler<'_> {
         tracepoint: &ScriptTracepoint,
         aggregates: &[&ScriptAggregate],
     ) -> Result<(Counting, Vec<String>), ScriptError> {
-        let mut counting = Counting::default();
+        let pick = tracepoint.pick.as_ref();
+        let mut counting = Counting {
+            picks: pick.is_some(),
+            ..Counting::default()
+        };
         let mut words = Vec::new();
+        let aggregates = || (0..).zip(aggregates.iter().copied().chain(pick));
         let Some(span) = self.span else {
-            for (index, aggregate) in (0..).zip(aggregates) {
+            for (index, aggregate) in aggregates() {
                 let counted =
                     self.counted(index, aggregate, &mut |text| self.operand(self.scope, text))?;
                 words.push(counted.aggregate.to_string());
@@ -87,12 +92,20 @@ impl CountingCompiler<'_> {
         let returns_value = role.is_return();
         let mut captured = 0;
         let mut ends = false;
-        for (index, aggregate) in (0..).zip(aggregates) {
+        for (index, aggregate) in aggregates() {
             let mut operands = aggregate.value.iter().chain(&aggregate.keys);
-            let is_end = span.point.statement == SpanStatement::Return
-                || !at_end.is_empty()
-                || operands.any(|operand| self.is_at_end(span, operand.text()));
+            let is_pick = aggregate.function.is_pick();
+            let is_end = !is_pick
+                && (span.point.statement == SpanStatement::Return
+                    || !at_end.is_empty()
+                    || operands.any(|operand| self.is_at_end(span, operand.text())));
             ends |= is_end;
+            if is_end && pick.is_some() {
+                return Err(ScriptError::new(&aggregate.call, Problem::PickOfMeasured));
+            }
+            if matches!(aggregate.function, AggregateFunction::First(_)) && !at_end.is_empty() {
+                return Err(ScriptError::new(&aggregate.call, Problem::FirstAtEnd));
+            }
             let needs_value = aggregate
                 .value
                 .iter()
@@ -107,6 +120,15 @@ impl CountingCompiler<'_> {
             };
             // An aggregate of another location is compiled only for its form in the file.
             let counted = self.counted(index, aggregate, &mut |text| {
+                if is_pick {
+                    return match [RETURN_VALUE, DURATION]
+                        .iter()
+                        .any(|name| mentions(text.text(), name))
+                    {
+                        true => Err(ScriptError::new(text, Problem::PickAtEnd)),
+                        false => self.operand(span.entry, text),
+                    };
+                }
                 if self.is_at_end(span, text.text()) {
                     let scope = match is_exit || is_whole {
                         true => self.scope,
@@ -142,18 +164,19 @@ impl CountingCompiler<'_> {
             if role.is_entry() && !is_whole {
                 counting.captures.extend(captures);
             }
-            if is_here && (returns_value || !needs_value) {
+            if is_here && (is_pick || returns_value || !needs_value) {
                 counting.aggregates.push(counted);
             }
         }
         let place = condition.unwrap_or(&tracepoint.location);
         counting.call = match role {
-            _ if !ends => CallPart::None,
+            _ if !ends && pick.is_none() => CallPart::None,
             _ if is_whole => CallPart::Whole,
             _ if is_exit => CallPart::End,
             _ if role.is_entry() => CallPart::Begin {
                 is_loop: role == SpanRole::EntryAndLoop,
             },
+            SpanRole::MayTailCall if pick.is_some() => CallPart::Within,
             _ => CallPart::None,
         };
         if counting.is_empty() {
@@ -165,7 +188,8 @@ impl CountingCompiler<'_> {
         if role.is_entry() {
             parts.extend(at_entry);
         }
-        if (is_exit || is_whole) && !is_lost {
+        // Of picked calls, what is known at their ends is asked when they are shown.
+        if (is_exit || is_whole) && !is_lost && pick.is_none() {
             parts.extend(at_end);
         }
         counting.condition = self.condition(place, &parts)?;

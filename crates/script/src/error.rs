@@ -136,6 +136,27 @@ pub enum Problem {
         "the entry keeps {0} words for the end of the call, a text 8 of them: there are more keys and values"
     )]
     ManyCaptured(usize),
+    /// A pick without its number.
+    #[error("expected {0}, with a number N from 1 to 4294967295")]
+    Pick(&'static str),
+    /// A pick by what is known at the end of a call.
+    #[error("a call is picked when it begins: neither $retval nor $duration is known then")]
+    PickAtEnd,
+    /// A pick of calls with a condition that is known at their end.
+    #[error(
+        "a call is picked when it begins, and this condition is known when it ends: `sample` can pick there, `first` cannot"
+    )]
+    FirstAtEnd,
+    /// A pick of calls, and aggregates of all calls.
+    #[error(
+        "the calls are picked, and this is computed at the end of every call: set a second tracepoint for it"
+    )]
+    PickOfMeasured,
+    /// A pick of a tracepoint that makes no frames.
+    #[error(
+        "`sample` and `first` pick frames, and a list of aggregates makes none; aggregates count all hits"
+    )]
+    PickWithoutFrames,
     /// An aggregate in `while-stepping`.
     #[error("an aggregate counts hits: it cannot stand inside while-stepping")]
     AggregateOfSteps,

@@ -2,9 +2,10 @@
 //!
 //! # The language
 //!
-//! - `trace`, `tp`, `tracepoint`, `ftrace`, `strace [-m ID]`, each `LOCATION [if COND]`; GDB's abbreviations.
-//! - `span FUNCTION [if COND]` and `return FUNCTION [if COND]`, commands of our own: each call, from its entry to its return.
-//! - `watch [-l] OBJECT [if COND]`, a tracepoint on memory: each write to a variable with static storage, or to `*(TYPE *) ADDRESS`.
+//! - `trace`, `tp`, `tracepoint`, `ftrace`, `strace [-m ID]`, each `LOCATION [if COND] [PICK]`; GDB's abbreviations.
+//! - `span FUNCTION [if COND] [PICK]` and `return FUNCTION [if COND] [PICK]`, commands of our own: each call, from its entry to its return.
+//! - `watch [-l] OBJECT [if COND] [PICK]`, a tracepoint on memory: each write to a variable with static storage, or to `*(TYPE *) ADDRESS`.
+//! - A pick, our own too: `sample 1/N [by KEY, ...]` or `first N [by KEY, ...]`. Of hits that meet the condition, only those make frames.
 //! - `actions [N]` … `end`, and `commands [N]` … `end`: `collect[/s[N]] LIST`, `teval LIST`, and one
 //!   `while-stepping N` … `end` with `collect` and `teval` in it.
 //! - `enable N` and `disable N` between `actions` and `end`: the hit enables or disables other tracepoints.
@@ -41,6 +42,7 @@ mod model;
 mod number;
 mod numbers;
 mod parse;
+mod pick;
 mod place;
 mod resolve;
 mod scan;

@@ -21,6 +21,8 @@ pub struct ScriptTracepoint {
     pub location: Located,
     /// `if` or `condition`, as written.
     pub condition: Option<Located>,
+    /// `sample` or `first`: which hits make frames, of those that meet the condition.
+    pub pick: Option<ScriptAggregate>,
     /// Whether it is enabled as a whole: when the run begins, where hits of others enable or disable it.
     pub enabled: bool,
     /// Its locations that are disabled one by one, counted from 1 in the order of their addresses.

@@ -9,6 +9,7 @@ use crate::command::{self, Command, name_length};
 use crate::error::{Problem, ScriptError};
 use crate::list;
 use crate::model::{Ignored, ScriptTracepoint, ScriptTracepointKind, ScriptVariable, Settings};
+use crate::pick;
 use crate::place::Located;
 use crate::scan::{keyword, separating_colon};
 use crate::settings;
@@ -62,9 +63,10 @@ impl Script {
         self.obey(name, text, 0)
     }
 
-    /// Reads a one-line specification, `[disabled] PLACE [if COND] [: LIST]`:
+    /// Reads a one-line specification, `[disabled] PLACE [if COND] [PICK] [: LIST]`:
     ///
     /// ```text
+    /// PICK  = sample 1/N [by KEY {, KEY}] | first N [by KEY {, KEY}]
     /// PLACE = LOCATION | -m PROVIDER:NAME | span FUNCTION | return FUNCTION | watch OBJECT
     /// LIST  = [collect[/s[N]] | /s[N]] ITEM {, ITEM}
     /// ITEM  = [/s[N]] EXPRESSION | enable(N {, N}) | disable(N {, N})
@@ -230,6 +232,9 @@ impl Script {
                 return Err(ScriptError::new(&argument.after(at), Problem::ThreadLimit));
             }
         }
+        let (argument, pick) = pick::take(argument)?;
+        let argument = &argument;
+        let text = argument.text();
         let (location, condition) = match keyword(text, "if") {
             Some(at) => {
                 let condition = argument.after(at + 2).trimmed();
@@ -256,6 +261,7 @@ impl Script {
             span: None,
             location,
             condition,
+            pick,
             enabled: true,
             disabled_locations: Default::default(),
             pass_count: 0,

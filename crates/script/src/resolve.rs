@@ -604,6 +604,9 @@ impl Compiler<'_> {
         };
         let (counting, counts) = counting.counting(tracepoint, &aggregates)?;
         let only_counts = tracepoint.only_counts() && script.settings.default_collect.is_none();
+        if only_counts && let Some(pick) = &tracepoint.pick {
+            return Err(ScriptError::new(&pick.call, Problem::PickWithoutFrames));
+        }
         let mut own = match &collected {
             Some(collected) => collected.actions.clone(),
             None => tracepoint.actions.clone(),

@@ -171,6 +171,9 @@ pub struct SourceInfo {
     /// The condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cond: Option<String>,
+    /// The pick: `sample 1/N` or `first N`, with its keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pick: Option<String>,
     /// The action lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cmds: Vec<String>,
@@ -363,6 +366,7 @@ impl From<&Tracepoint> for TracepointInfo {
             source: SourceInfo {
                 at: definition.source.location().map(Cow::into_owned),
                 cond: definition.source.condition().map(str::to_owned),
+                pick: definition.source.pick().map(|pick| pick.text),
                 cmds: as_written(&definition.source.commands),
             },
             span_role: definition.source.span_point().map(|point| point.role),

@@ -1,4 +1,4 @@
-//! Hits that made no frame because the run limited how often tracepoints may make one.
+//! Hits that made no frame because the run limited how often tracepoints may make one, or a pick passed them over.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use tracewire_model::{Tracepoint, TracepointNumber};
 
 /// The hits of a tracepoint, some of which were skipped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SkippedHits {
     /// Which tracepoint.
     pub number: TracepointNumber,
@@ -14,6 +14,8 @@ pub struct SkippedHits {
     pub skipped: u64,
     /// How many there were, those that were skipped included.
     pub hits: u64,
+    /// The pick of the tracepoint, as written.
+    pub pick: Option<String>,
 }
 
 impl fmt::Display for SkippedHits {
@@ -22,11 +24,16 @@ impl fmt::Display for SkippedHits {
             number,
             skipped,
             hits,
+            pick,
         } = self;
         write!(
             f,
-            "tracepoint {number}: {skipped} of {hits} hits were skipped, for --rate or --budget"
-        )
+            "tracepoint {number}: {skipped} of {hits} hits were skipped, for "
+        )?;
+        match pick {
+            Some(pick) => write!(f, "`{pick}`, and --rate or --budget if the run has them"),
+            None => f.write_str("--rate or --budget"),
+        }
     }
 }
 
@@ -41,7 +48,11 @@ pub fn skipped_hits<'t>(
             number,
             skipped: 0,
             hits: 0,
+            pick: None,
         });
+        if let Some(pick) = tracepoint.definition.source.pick() {
+            sum.pick = Some(pick.text);
+        }
         sum.skipped = sum.skipped.saturating_add(tracepoint.skipped);
         // A file without usage has no number of hits.
         let hits = tracepoint.usage.map_or(0, |usage| usage.hits);

@@ -48,7 +48,7 @@ module of the program, once its libraries are loaded, is an error before the pro
 pending on` in a script, it waits for a library that is opened later, or a program that this one becomes. With --keep-going \
 what cannot be set is left out.
 
-  A SPEC is LOCATION [if COND] [: LIST]. The colon has a blank after it, so that ns::function and file.c:12 stay whole. LIST has \
+  A SPEC is LOCATION [if COND] [PICK] [: LIST]. The colon has a blank after it, so that ns::function and file.c:12 stay whole. LIST has \
 expressions and commas between them: whatever a name begins with, it is a variable, and no action. /s before an expression \
 collects the string that it points to, /s80 at most 80 characters of it; before the whole LIST, it does so for all of it. For \
 those used to scripts, the word collect may be put before the LIST (collect x, collect/s x); anywhere else (collect, x; \
@@ -63,6 +63,8 @@ how long it took ($duration), which span it is in, and what ended it: a return, 
 process. return FUNCTION [if COND] : $retval, LIST collects LIST at the return; what is lost there is shown as it was at the entry. Both \
 are commands of a script, too. COND may have $retval and $duration (if $duration > 1ms, if n > 3 && $retval < 0). It is looked at by show, \
 not while the program runs: the file has all calls.
+
+  A PICK lets some hits make frames, of those for which COND is true: sample 1/1000 the first of each thousand, first 10 the first ten. by KEY, KEY after it picks among the hits of each key: first 10 by request->route. A span is picked at its entry, and has both of its frames. show prints how many hits there were. Aggregates beside a PICK count all hits.
 
   watch OBJECT [if COND] : LIST is a tracepoint on memory: a variable with static storage, a part of one, or *(TYPE *) ADDRESS. Each \
 write is a hit. The value and $old, the one before, are collected beside LIST, and COND may have both (if $old > 0 && state == 2). \
@@ -162,7 +164,7 @@ pub struct RecordArguments {
     pub scripts: Vec<PathBuf>,
     /// Tracepoints, a line each.
     #[arg(
-        help = "A tracepoint: '[disabled] [span | return | watch] LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker",
+        help = "A tracepoint: '[disabled] [span | return | watch] LOCATION [if COND] [PICK] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker",
         short = 't',
         long = "tracepoint",
         value_name = "SPEC",

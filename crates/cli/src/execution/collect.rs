@@ -43,7 +43,7 @@ pub struct CollectArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: 'LOCATION [if COND] [: LIST]'; may be given several times
+    /// A tracepoint: 'LOCATION [if COND] [PICK] [: LIST]'; may be given several times
     #[arg(
         short = 't',
         long = "tracepoint",

@@ -3,6 +3,8 @@
 //! `TRACEWIRE_COUNT_HITS` sets how many requests each thread makes. More than 100,000 are recorded by one mechanism only, into a lean
 //! recording: a trace file would fill the disk.
 
+mod picks;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

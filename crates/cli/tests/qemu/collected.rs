@@ -21,14 +21,16 @@ void run(void) { calls(); for (;;) ended(); }
 
 const HOSTED: &str = "void calls(void); int main(void) { calls(); return 0; }";
 
-/// Spans, stacks in both ways, a condition and counts.
-const TRACEPOINTS: [&str; 6] = [
+/// Spans, stacks in both ways, a condition, counts and picks.
+const TRACEPOINTS: [&str; 8] = [
     "span middle : depth, item->id, $retval",
     "leaf : item->weight, depth, $stack",
     "leaf if depth > 3 : depth, $stack_fp(4)",
     "leaf : $stack_fp",
     "leaf : $stack(2)",
     "middle if depth % 2 == 1 : count() by item->id",
+    "leaf first 2 by depth : depth, item->weight",
+    "span middle if depth > 1 sample 1/3 : depth, $retval",
 ];
 
 /// What `show` says of a trace file, as far as it must not depend on who carried the tracepoints out.

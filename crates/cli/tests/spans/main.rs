@@ -126,6 +126,9 @@ impl Calls {
         let mut calls: HashMap<i64, Vec<Call>> = HashMap::new();
         let mut places = HashMap::new();
         self.each_shown(|frame| {
+            if frame["kind"] == "aggregate" {
+                return;
+            }
             assert_eq!(frame["kind"], "span", "{frame}");
             let thread = frame.get("goroutine").unwrap_or(&frame["thread"]);
             let thread = calls.entry(thread.as_i64().expect("a thread")).or_default();
@@ -171,6 +174,37 @@ impl Calls {
                 assert_eq!(&wanted, found, "call {index} of thread {thread}");
             }
             assert_eq!(wanted.len(), found.len(), "calls of thread {thread}");
+        }
+    }
+
+    /// Compares every third call with the program's log. Each is there wholly, and nothing of the others.
+    fn compare_sampled(&self, mechanism: &str) {
+        let log = self.record(
+            mechanism,
+            "span /(^|::|\\.)t_[a-z]+$/ sample 1/3 : n, $retval",
+        );
+        let wanted = self.logged(&log);
+        let found = self.recorded();
+        let count = |calls: &HashMap<i64, Vec<Call>>| calls.values().map(Vec::len).sum::<usize>();
+        assert_eq!(count(&found), count(&wanted).div_ceil(3));
+        for (thread, found) in &found {
+            let mut wanted = wanted[thread].iter();
+            for (index, found) in found.iter().enumerate() {
+                // That a call was left is seen by a later hit of the thread, and there may be none.
+                let is_unseen = matches!(&*found.end, "process-exit" | "thread-exit");
+                let was_left = |end: &str| matches!(end, "longjmp" | "exception");
+                let is_it = |wanted: &&Call| {
+                    let fits = wanted.value.is_none() || wanted.value == found.value;
+                    let of = |call: &Call| (call.name.clone(), call.argument);
+                    let ended = wanted.end == found.end || is_unseen && was_left(&wanted.end);
+                    fits && ended && of(wanted) == of(found)
+                };
+                let there = wanted.find(is_it);
+                assert!(
+                    there.is_some(),
+                    "{found:?}, call {index} of thread {thread}"
+                );
+            }
         }
     }
 
@@ -372,6 +406,23 @@ fn calls_of_c() {
     let calls = Calls::build("cc", "calls.c", &["-O0"]);
     calls.compare("auto");
     calls.compare("trap");
+}
+
+/// A span that is picked has both of its frames, however it ends.
+#[test]
+fn picked_calls() {
+    let programs = [
+        Calls::build("cc", "calls.c", &["-O0"]),
+        Calls::build("cc", "calls.c", &["-O2"]),
+        Calls::build("c++", "calls.cpp", &["-O2"]),
+        Calls::build("rustc", "calls.rs", &["-Copt-level=2"]),
+        Calls::build("cc", "coroutines.c", &["-O2"]),
+        Calls::of_go("calls.go", &[]),
+    ];
+    for calls in programs {
+        calls.compare_sampled("auto");
+        calls.compare_sampled("trap");
+    }
 }
 
 #[test]

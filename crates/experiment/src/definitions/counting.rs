@@ -9,9 +9,10 @@ use tracewire_model::{Aggregate, CallPart, Counted, Counting, MAX_KEYS, Operand}
 const MOST: usize = 1024;
 
 /// The roles in calls, and their words.
-const CALLS: [(CallPart, &str); 4] = [
+const CALLS: [(CallPart, &str); 5] = [
     (CallPart::Begin { is_loop: false }, "begin"),
     (CallPart::Begin { is_loop: true }, "loop"),
+    (CallPart::Within, "within"),
     (CallPart::End, "end"),
     (CallPart::Whole, "whole"),
 ];
@@ -27,6 +28,9 @@ pub(super) fn words(counting: &Counting) -> String {
     let call = CALLS.iter().find(|(call, _)| *call == counting.call);
     if let Some((_, word)) = call {
         put("call", word);
+    }
+    if counting.picks {
+        put("frames", "picked");
     }
     if let Some(condition) = &counting.condition {
         put("if", &Hex(condition).to_string());
@@ -55,6 +59,7 @@ pub(super) fn parse(words: &str, aggregates: &[Aggregate]) -> Option<Counting> {
                 let (found, _) = CALLS.iter().find(|(_, word)| *word == call)?;
                 counting.call = *found;
             }
+            ("frames", "picked") => counting.picks = true,
             ("if", code) => counting.condition = Some(decode(code.as_bytes())?),
             ("keep", operand) if counting.captures.len() < MOST => {
                 counting.captures.push(parse_operand(operand)?);

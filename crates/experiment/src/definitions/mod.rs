@@ -205,6 +205,7 @@ mod tests {
                     }),
                     aggregate: aggregate(),
                 }],
+                picks: true,
             },
             withholds_registers: true,
             free_stack: None,

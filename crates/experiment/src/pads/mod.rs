@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tracewire_model::{
-    Address, Aggregate, AggregateTable, RegisterMask, TracepointDefinition, TracepointNumber,
+    Address, Aggregate, AggregateTable, Key, RegisterMask, TracepointDefinition, TracepointNumber,
     VariableNumber,
 };
 
@@ -281,6 +281,18 @@ pub trait Pads: fmt::Debug {
 
     /// The counts of pads for each aggregate so far.
     fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)>;
+
+    /// Counts a hit of a stopped thread in the table of a pick, as a pad does, and returns whether it makes a frame. A hit whose keys find
+    /// no space makes none. `None` where the pads have no space for the table.
+    fn pick(
+        &mut self,
+        tracepoint: TracepointNumber,
+        aggregate: &Aggregate,
+        keys: &[Key],
+    ) -> Option<bool>;
+
+    /// Whether a measured call has begun and not ended.
+    fn has_call(&self, call: CallKey) -> bool;
 
     /// A measured call begins at the stop that is being handled. These words of it are kept; `None` if the call is not measured.
     /// In a loop, a call that has begun continues.

@@ -148,7 +148,9 @@ fn metric(
     };
     let gauge = |data_points| MetricPoints::Gauge(Gauge { data_points });
     let (name, data) = match aggregate.function {
-        AggregateFunction::Count => ("tracewire.count", sum(true, points)),
+        AggregateFunction::Count | AggregateFunction::Sample(_) | AggregateFunction::First(_) => {
+            ("tracewire.count", sum(true, points))
+        }
         AggregateFunction::Top(_) => ("tracewire.top", sum(true, points)),
         AggregateFunction::Sum => ("tracewire.sum", sum(false, points)),
         AggregateFunction::Minimum => ("tracewire.min", gauge(points)),
@@ -164,7 +166,13 @@ fn metric(
     };
     let unit = match (aggregate.is_time, aggregate.function) {
         (true, _) => "ns",
-        (false, AggregateFunction::Count | AggregateFunction::Top(_)) => "{hit}",
+        (
+            false,
+            AggregateFunction::Count
+            | AggregateFunction::Top(_)
+            | AggregateFunction::Sample(_)
+            | AggregateFunction::First(_),
+        ) => "{hit}",
         (false, _) => "",
     };
     let uncounted = (!uncounted.is_empty()).then(|| Metric {

@@ -12,15 +12,9 @@ use super::expression::Purpose;
 use super::frame::Needs;
 use super::plan::{check, needs};
 use super::registers::{Value, value};
-use crate::count_table::{CountTable, PROBES, call_key};
+use crate::count_table::{CountTable, PICK_WAITS, PROBES, TAG, TURN, call_key};
 use crate::layout::{calls, counts, header, threads, tracepoint};
 use crate::pad::{CannotCompile, PadOptions, PadTracepoint};
-
-/// The bit of an entry's tag that distinguishes it from a free entry and from one that is being written.
-const TAG: i32 = 2;
-
-/// How far the hash of some keys is turned before the next one goes in.
-const TURN: i32 = 23;
 
 /// The checked aggregates of a tracepoint.
 pub(super) struct PlannedCounting {
@@ -30,6 +24,7 @@ pub(super) struct PlannedCounting {
     condition: Option<Verified>,
     captures: Vec<PlannedOperand>,
     aggregates: Vec<PlannedAggregate>,
+    picks: bool,
     needs: Needs,
 }
 
@@ -113,7 +108,10 @@ impl PlannedCounting {
             .iter()
             .map(|operand| u64::from(operand.words()))
             .sum();
-        let needs_slots = matches!(counting.call, CallPart::Begin { .. } | CallPart::End);
+        let needs_slots = matches!(
+            counting.call,
+            CallPart::Begin { .. } | CallPart::Within | CallPart::End
+        );
         if needs_slots && options.layout.calls().is_none() || kept > calls::KEPT_WORDS {
             return Err(CannotCompile::Counts);
         }
@@ -124,8 +122,14 @@ impl PlannedCounting {
             condition: counting.condition.as_ref().map(&mut program).transpose()?,
             captures,
             aggregates,
+            picks: counting.picks,
             needs: hit_needs,
         }))
+    }
+
+    /// Whether only picked hits make frames.
+    pub(super) const fn picks(&self) -> bool {
+        self.picks
     }
 
     /// The number of words kept at the entry that are used.
@@ -141,15 +145,33 @@ impl PlannedCounting {
 }
 
 impl<'o> Code<'o> {
-    /// Counts a hit whose condition is true.
-    pub(super) fn counting(&mut self, counting: &'o PlannedCounting, block: u64) -> Made {
+    /// Counts a hit whose condition is true. Jumps to `skipped` with a hit that is not picked.
+    pub(super) fn counting(
+        &mut self,
+        counting: &'o PlannedCounting,
+        block: u64,
+        skipped: Label,
+    ) -> Made {
         self.uses(&[rax, rcx, rdx, rsi, rdi]);
         let (done, uncounted, failed) = (self.label(), self.label(), self.label());
+        let out = if counting.picks { skipped } else { done };
         match counting.call {
-            CallPart::End => self.end_call(counting, done)?,
+            CallPart::Within => return self.find_own_call(counting, out),
+            CallPart::End if counting.picks => {
+                self.find_own_call(counting, out)?;
+                self.asm.mov(qword_ptr(rdi + calls::KEY), 0)?;
+                return Ok(());
+            }
+            CallPart::End => self.end_call(counting, out)?,
             CallPart::Whole => {
                 let duration = self.slot(Slot::Duration);
                 self.asm.mov(duration, 0)?;
+            }
+            CallPart::Begin { is_loop: true } if counting.picks => {
+                let fresh = self.label();
+                self.find_own_call(counting, fresh)?;
+                self.asm.jmp(self.to(done))?;
+                self.place(fresh)?;
             }
             CallPart::Begin { .. } | CallPart::None => {}
         }
@@ -162,11 +184,11 @@ impl<'o> Code<'o> {
             self.asm.je(self.to(uncounted))?;
         }
         for planned in &counting.aggregates {
-            self.add_to_aggregate(planned)?;
+            self.add_to_aggregate(planned, uncounted)?;
         }
         match counting.call {
             CallPart::Begin { is_loop } => {
-                self.begin_call(counting, is_loop, block, uncounted, done)?;
+                self.begin_call(counting, is_loop, block, uncounted, (done, out))?;
                 self.later(move |code| {
                     code.place(failed)?;
                     for planned in &counting.aggregates {
@@ -174,33 +196,38 @@ impl<'o> Code<'o> {
                     }
                     // The call is not measured. An abandoned call at the same stack pointer may still have the slot.
                     code.place(uncounted)?;
-                    code.find_call(
-                        counting,
-                        |code, again| {
-                            code.asm.cmp(qword_ptr(rdi + calls::KEY), rsi)?;
-                            code.asm.jne(code.to(again))?;
-                            Ok(())
-                        },
-                        done,
-                    )?;
+                    code.find_own_call(counting, out)?;
                     code.asm.mov(qword_ptr(rdi + calls::KEY), 0)?;
-                    code.asm.jmp(code.to(done))?;
+                    code.asm.jmp(code.to(out))?;
                     Ok(())
                 });
             }
-            CallPart::End | CallPart::Whole | CallPart::None => {
+            CallPart::Within | CallPart::End | CallPart::Whole | CallPart::None => {
                 self.later(move |code| {
                     code.place(failed)?;
                     for planned in &counting.aggregates {
                         code.count_unreadable(&planned.table)?;
                     }
                     code.place(uncounted)?;
-                    code.asm.jmp(code.to(done))?;
+                    code.asm.jmp(code.to(out))?;
                     Ok(())
                 });
             }
         }
         self.place(done)
+    }
+
+    /// Puts the slot of the call into `rdi`. Jumps to `missing` if it has none. Changes what [`find_call`](Self::find_call) changes.
+    fn find_own_call(&mut self, counting: &PlannedCounting, missing: Label) -> Made {
+        self.find_call(
+            counting,
+            |code, again| {
+                code.asm.cmp(qword_ptr(rdi + calls::KEY), rsi)?;
+                code.asm.jne(code.to(again))?;
+                Ok(())
+            },
+            missing,
+        )
     }
 
     /// Loops over the places where the slot of a call may be. `rdi` is the slot and `rsi` the key for `look`, which jumps to its
@@ -286,15 +313,17 @@ impl<'o> Code<'o> {
         self.place(none)
     }
 
-    /// Keeps the values that the end of the call needs, and the time. Jumps to `failed` where one cannot be read.
+    /// Keeps the values that the end of the call needs, and the time. Jumps to `failed` where one cannot be read, and to the labels of
+    /// `done` where a loop goes on in a call that has begun, and where there is no slot.
     fn begin_call(
         &mut self,
         counting: &'o PlannedCounting,
         is_loop: bool,
         block: u64,
         failed: Label,
-        done: Label,
+        done: (Label, Label),
     ) -> Made {
+        let (goes_on, out) = done;
         let mut words = 0;
         for operand in &counting.captures {
             self.operand(operand, Slot::Kept, words, failed)?;
@@ -327,11 +356,12 @@ impl<'o> Code<'o> {
         self.later(move |code| {
             code.place(own)?;
             // In a loop, the call has begun before. Otherwise the call that has the slot was abandoned.
-            code.asm.jmp(code.to(if is_loop { done } else { fill }))?;
+            code.asm
+                .jmp(code.to(if is_loop { goes_on } else { fill }))?;
             code.place(lost)?;
             let count = SHARED + (block + tracepoint::CALLS_LOST) as i64;
             code.asm.lock().inc(qword_ptr(count))?;
-            code.asm.jmp(code.to(done))?;
+            code.asm.jmp(code.to(out))?;
             Ok(())
         });
         Ok(())
@@ -342,15 +372,7 @@ impl<'o> Code<'o> {
         let duration = self.slot(Slot::Duration);
         self.counter()?;
         self.asm.mov(duration, rax)?;
-        self.find_call(
-            counting,
-            |code, next| {
-                code.asm.cmp(qword_ptr(rdi + calls::KEY), rsi)?;
-                code.asm.jne(code.to(next))?;
-                Ok(())
-            },
-            missing,
-        )?;
+        self.find_own_call(counting, missing)?;
         for word in 0..counting.kept_words() {
             let slot = self.slot(Slot::Kept(word));
             self.asm
@@ -453,8 +475,13 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    fn add_to_aggregate(&mut self, planned: &'o PlannedAggregate) -> Made {
+    /// Adds a hit to an aggregate. Jumps to `skipped` with a hit that a pick does not pick.
+    fn add_to_aggregate(&mut self, planned: &'o PlannedAggregate, skipped: Label) -> Made {
         let (failed, done) = (self.label(), self.label());
+        let out = match planned.aggregate.function.is_pick() {
+            true => skipped,
+            false => done,
+        };
         let mut words = 0;
         for key in &planned.keys {
             self.operand(key, Slot::Key, words, failed)?;
@@ -466,13 +493,13 @@ impl<'o> Code<'o> {
         if let AggregateFunction::Histogram(buckets) = planned.aggregate.function {
             self.bucket(buckets, planned.aggregate.is_unsigned)?;
         }
-        self.find_entry(planned, words, done)?;
-        self.change(planned)?;
+        self.find_entry(planned, words, done, out)?;
+        self.change(planned, out)?;
         let table = planned.table;
         self.later(move |code| {
             code.place(failed)?;
             code.count_unreadable(&table)?;
-            code.asm.jmp(code.to(done))?;
+            code.asm.jmp(code.to(out))?;
             Ok(())
         });
         self.place(done)
@@ -534,10 +561,19 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts the entry of the keys in their slots into `rdi`. A new entry already counts the hit, and the code jumps to `done`; so
-    /// it does if there is no space.
-    fn find_entry(&mut self, planned: &'o PlannedAggregate, words: u16, done: Label) -> Made {
+    /// Puts the entry of the keys in their slots into `rdi`. A new entry already counts the hit, and the code jumps to `done`. If there
+    /// is no space, it jumps to `full`.
+    fn find_entry(
+        &mut self,
+        planned: &'o PlannedAggregate,
+        words: u16,
+        done: Label,
+        full: Label,
+    ) -> Made {
         let table = planned.table;
+        // The first hit of a key is picked.
+        debug_assert!(planned.aggregate.function.picks(0), "a new entry counts");
+        let is_pick = planned.aggregate.function.is_pick();
         if table.shards > 1 {
             self.cpu()?;
             self.asm.and(eax, (table.shards - 1) as i32)?;
@@ -556,7 +592,7 @@ impl<'o> Code<'o> {
             if word == 0 {
                 self.asm.mov(rsi, key)?;
             } else {
-                self.asm.rol(rsi, TURN)?;
+                self.asm.rol(rsi, TURN as i32)?;
                 self.asm.xor(rsi, key)?;
             }
             self.asm.imul_2(rsi, rcx)?;
@@ -567,10 +603,13 @@ impl<'o> Code<'o> {
             self.asm.imul_3(rax, rax, table.stride as i32)?;
             self.asm.add(rdi, rax)?;
         }
-        self.asm.or(rsi, TAG)?;
+        self.asm.or(rsi, TAG as i32)?;
         self.asm.and(rsi, -2)?;
         let (again, next, other, found) = (self.label(), self.label(), self.label(), self.label());
         self.asm.mov(ecx, PROBES as u32)?;
+        if is_pick {
+            self.asm.mov(edx, PICK_WAITS)?;
+        }
         self.place(again)?;
         self.asm.mov(rax, qword_ptr(rdi))?;
         self.asm.cmp(rax, rsi)?;
@@ -585,10 +624,26 @@ impl<'o> Code<'o> {
         self.place(found)?;
         self.later(move |code| {
             code.place(other)?;
+            let (free, taken) = (code.label(), code.label());
             code.asm.test(rax, rax)?;
-            code.asm.jne(code.to(next))?;
+            code.asm.je(code.to(free))?;
+            if is_pick {
+                code.asm.cmp(rax, 1)?;
+                code.asm.jne(code.to(taken))?;
+                code.asm.dec(edx)?;
+                code.asm.je(code.to(taken))?;
+                code.asm.pause()?;
+                code.asm.jmp(code.to(again))?;
+                code.place(taken)?;
+                code.asm.mov(edx, PICK_WAITS)?;
+            }
+            code.asm.jmp(code.to(next))?;
+            code.place(free)?;
             code.asm.mov(edx, 1)?;
             code.asm.lock().cmpxchg(qword_ptr(rdi), rdx)?;
+            if is_pick {
+                code.asm.mov(edx, PICK_WAITS)?;
+            }
             // Another thread may just have taken it for the same keys.
             code.asm.jne(code.to(again))?;
             for word in 0..words {
@@ -606,7 +661,7 @@ impl<'o> Code<'o> {
             code.asm.jne(code.to(again))?;
             let count = code.shared(table.start + counts::WITHOUT_ROOM);
             code.asm.lock().inc(qword_ptr(count))?;
-            code.asm.jmp(code.to(done))?;
+            code.asm.jmp(code.to(full))?;
             Ok(())
         });
         Ok(())
@@ -617,7 +672,10 @@ impl<'o> Code<'o> {
         let cell = planned.table.cell;
         let counted = self.slot(Slot::Counted);
         match planned.aggregate.function {
-            AggregateFunction::Count | AggregateFunction::Top(_) => {
+            AggregateFunction::Count
+            | AggregateFunction::Top(_)
+            | AggregateFunction::Sample(_)
+            | AggregateFunction::First(_) => {
                 self.asm.mov(qword_ptr(rdi + cell), 1)?;
             }
             AggregateFunction::Sum | AggregateFunction::Minimum | AggregateFunction::Maximum => {
@@ -637,13 +695,29 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Adds the hit to the entry at `rdi`.
-    fn change(&mut self, planned: &PlannedAggregate) -> Made {
+    /// Adds the hit to the entry at `rdi`. Jumps to `skipped` with a hit that a pick does not pick.
+    fn change(&mut self, planned: &PlannedAggregate, skipped: Label) -> Made {
         let cell = planned.table.cell;
         let counted = self.slot(Slot::Counted);
         let at = qword_ptr(rdi + cell);
         match planned.aggregate.function {
             AggregateFunction::Count | AggregateFunction::Top(_) => self.asm.lock().inc(at)?,
+            AggregateFunction::Sample(of) => {
+                self.asm.mov(eax, 1)?;
+                self.asm.lock().xadd(at, rax)?;
+                self.asm.xor(edx, edx)?;
+                self.asm.mov(ecx, of.get())?;
+                self.asm.div(rcx)?;
+                self.asm.test(rdx, rdx)?;
+                self.asm.jne(self.to(skipped))?;
+            }
+            AggregateFunction::First(most) => {
+                self.asm.mov(eax, 1)?;
+                self.asm.lock().xadd(at, rax)?;
+                self.asm.mov(ecx, most.get())?;
+                self.asm.cmp(rax, rcx)?;
+                self.asm.jae(self.to(skipped))?;
+            }
             AggregateFunction::Sum => {
                 self.asm.mov(rax, counted)?;
                 self.asm.lock().add(at, rax)?;

@@ -207,11 +207,18 @@ impl<'o> Code<'o> {
         if planned.pass_count > 0 {
             self.count_pass(planned.block, planned.pass_count, next)?;
         }
+        let made = self.label();
         if let Some(counting) = &planned.counting {
-            self.counting(counting, planned.block)?;
+            let skipped = self.label();
+            self.counting(counting, planned.block, skipped)?;
+            if counting.picks() {
+                self.later(move |code| {
+                    code.place(skipped)?;
+                    code.skip(planned, made)
+                });
+            }
         }
         self.end_part(Part::Counting(index), start);
-        let made = self.label();
         let is_charged = self.options.has_budget;
         let bound = match planned.makes_frames {
             true => {

@@ -216,8 +216,9 @@ impl Run<'_> {
                 Action::Expression(code) => Some(code.as_slice()),
                 _ => None,
             });
-            // A call that is measured may begin in one row and end in another.
+            // A call that is measured may begin in one row and end in another. A pick counts the hits of all rows.
             definition.counting.call == CallPart::None
+                && !definition.counting.picks
                 && definition.pass_count == 0
                 && definition.step_count == 0
                 && !condition.into_iter().chain(programs).any(sets)

@@ -203,7 +203,11 @@ fn tracepoints(text: &mut String, info: &Info) {
         }
         if let Some(skipped) = tracepoint.skipped {
             let hits = count(skipped, "hit");
-            what.push(format!("{hits} skipped: the run limited its frames"));
+            let why = match &tracepoint.source.pick {
+                Some(_) => "not picked, or the run limited its frames",
+                None => "the run limited its frames",
+            };
+            what.push(format!("{hits} skipped: {why}"));
         }
         if !tracepoint.pauses.is_empty() {
             let times = count(tracepoint.pauses.len() as u64, "time");
@@ -242,7 +246,9 @@ fn role_words(tracepoint: &TracepointInfo, role: SpanRole) -> String {
     let at = tracepoint.source.at.as_deref().map(cell);
     let condition = tracepoint.source.cond.as_deref().map(cell);
     let condition = condition.map_or_else(String::new, |condition| format!(" if {condition}"));
-    format!("{}{condition} ({name})", at.unwrap_or_default())
+    let pick = tracepoint.source.pick.as_deref().map(cell);
+    let pick = pick.map_or_else(String::new, |pick| format!(" {pick}"));
+    format!("{}{condition}{pick} ({name})", at.unwrap_or_default())
 }
 
 fn what_line(tracepoint: &TracepointInfo) -> String {
@@ -259,6 +265,7 @@ fn what_line(tracepoint: &TracepointInfo) -> String {
         (None, Some(bytecode)) => words.push(format!("if bytecode {}", cell(bytecode))),
         (None, None) => {}
     }
+    words.extend(tracepoint.source.pick.as_deref().map(cell));
     if tracepoint.pass_count > 0 {
         words.push(format!("passcount {}", tracepoint.pass_count));
     }
