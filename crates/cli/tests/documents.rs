@@ -25,6 +25,9 @@ const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 /// The separator between the output of two commands.
 const SEPARATOR: &str = "\u{1}next command\u{1}";
 
+/// What is printed after a command whose output a page hides, if it fails.
+const FAILURE: &str = "-- failed with exit status";
+
 /// The port that pages use.
 const PORT: &str = "5599";
 
@@ -57,6 +60,11 @@ struct Shown {
 }
 
 impl Shown {
+    /// Whether the page shows nothing of the output. The command is to succeed then: an error would be seen nowhere.
+    fn hides_output(&self) -> bool {
+        self.output == ["..."]
+    }
+
     /// The command as a shell takes it.
     fn shell(&self) -> String {
         let mut shell = self.command.join("\n");
@@ -186,6 +194,9 @@ fn outputs(folder: &Path, parts: &[Part]) -> Vec<String> {
                 for command in commands {
                     let shell = command.shell().replace(PORT, &port);
                     writeln!(script, "echo '{SEPARATOR}'\n{shell}").unwrap();
+                    if command.hides_output() {
+                        writeln!(script, "s=$?; [ $s = 0 ] || echo '{FAILURE}' $s").unwrap();
+                    }
                 }
             }
         }
@@ -366,7 +377,8 @@ fn check(name: &str) {
             }
             let output = outputs.next().expect("each command has an output");
             let output = as_shown(output, &command.gdb);
-            let agree = agrees(&command.output, &output);
+            let failed = output.iter().any(|line| line.starts_with(FAILURE));
+            let agree = agrees(&command.output, &output) && !failed;
             if !agree {
                 writeln!(
                     problems,
