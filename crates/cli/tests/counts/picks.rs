@@ -139,6 +139,30 @@ fn a_pick_makes_as_many_frames_as_it_says() {
     }
 }
 
+/// Pads and stops count in the same table.
+#[test]
+fn a_pick_is_one_for_jumps_and_traps() {
+    let requests = Requests::build();
+    let picks = ["first 100", "sample 1/50"];
+    let specifications = picks.map(|pick| format!("/^(serve|tiny)$/ {pick} : $pc"));
+    let specifications = specifications.each_ref().map(String::as_str);
+    requests.record(&[], &specifications, "out.tf", hits());
+    let info: Value =
+        serde_json::from_str(&requests.tracewire(&["info", "out.tf", "--json"])).expect("JSON");
+    let tracepoints = info["tracepoints"].as_array().expect("a list");
+    let mechanism = |one: &Value| one["mechanism"].as_str().expect("a mechanism").to_owned();
+    let mechanisms: Vec<String> = tracepoints.iter().map(mechanism).collect();
+    assert!(mechanisms.contains(&"trap".to_owned()), "{mechanisms:?}");
+    assert!(mechanisms.iter().any(|one| one != "trap"), "{mechanisms:?}");
+    let all = 2 * THREADS * hits();
+    assert_eq!(rows(&requests, "out.tf", 1).len(), 100);
+    assert_eq!(rows(&requests, "out.tf", 2).len() as u64, all.div_ceil(50));
+    for (number, pick) in (1..).zip(picks) {
+        let total = BTreeMap::from([(String::new(), all)]);
+        assert_eq!(counted(&requests, "out.tf", number, pick), total);
+    }
+}
+
 /// Of the hits of two files, both picks' frames are there, and the numbers of all hits are added.
 #[test]
 fn picks_of_merged_files_add_up() {

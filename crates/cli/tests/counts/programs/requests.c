@@ -26,6 +26,12 @@ __attribute__((noinline)) long serve(const struct request *r, int n)
     return r->bytes + 1;
 }
 
+/* Too short for a jump, and a displacement that ends in the bytes behind it leads to no memory. */
+__attribute__((noinline, naked)) static void tiny(void)
+{
+    __asm__("ret; .fill 16, 1, 0xf0");
+}
+
 static int hits;
 
 static void *run(void *argument)
@@ -39,6 +45,7 @@ static void *run(void *argument)
         struct request r = {x % 3, x % 7, (long)(x % 1000) - 100, routes[x % 4], thread * 1000000 + i, 0};
         r.note = r.kind == GET ? (const char *)8 : "fine";
         serve(&r, x % 16);
+        tiny();
     }
     return 0;
 }
