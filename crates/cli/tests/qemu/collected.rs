@@ -121,12 +121,18 @@ fn tracepoints_over_a_recording_make_the_frames_of_the_live_program() {
     assert_clean_but(&file, is_unreadable);
     let collected = facts(&file);
 
-    let of_kind = |kind: &str| collected.iter().filter(|one| one["kind"] == kind).count();
+    let of_kind = |kind: &str, tracepoint: u64| {
+        let all = collected.iter();
+        all.filter(|one| one["kind"] == kind && one["tracepoint"] == tracepoint)
+            .count()
+    };
     let depths = (0..12).map(|turn| turn % 5);
     let spans: usize = depths.clone().map(|depth| depth + 1).sum();
-    assert_eq!(of_kind("span"), spans);
+    assert_eq!(of_kind("span", 1), spans);
+    let deep: usize = depths.clone().map(|depth| usize::max(depth, 1) - 1).sum();
+    assert_eq!(of_kind("span", 8), deep.div_ceil(3));
     let counted = depths.filter(|depth| *depth > 0).count();
-    assert_eq!(of_kind("aggregate"), counted);
+    assert_eq!(of_kind("aggregate", 6), counted);
     let whole = |one: &&Value| {
         let stack = one["stack"].as_array();
         stack.is_some_and(|stack| stack.last().is_some_and(|last| last[0] == "calls"))
