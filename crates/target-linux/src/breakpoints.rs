@@ -140,7 +140,7 @@ impl Breakpoints {
     pub(crate) fn in_slot(&self, address: u64) -> Option<(u64, Place)> {
         let (site, offset) = self.slots.site_of(address)?;
         match &self.all.get(&site)?.means {
-            Means::Slot(_, copy) => Some((site, copy.place(offset).place)),
+            Means::Slot(_, copy) => Some((site, copy.spots.place(offset).place)),
             Means::InPlace | Means::OwnTrap => None,
         }
     }

@@ -1,7 +1,5 @@
 //! The changes of an experiment and a debugger to a process.
 
-use std::rc::Rc;
-
 use tracewire_experiment::{PadCode, PadNeeds, PadTarget, Pads, Target, TargetError};
 use tracewire_jump_pad::relocate::{JUMP_LENGTH, Way};
 use tracewire_jump_pad::{JumpPads, SharedLayout};
@@ -9,7 +7,7 @@ use tracewire_model::{Address, ThreadId};
 
 use crate::breakpoints::Purpose;
 use crate::event::Watch;
-use crate::fast::{Mechanism, PreparedPads, SharedMemory};
+use crate::fast::{Body, Mechanism, PreparedPads, SharedMemory};
 use crate::insert::NOT_MAPPED;
 use crate::patcher::Patcher;
 use crate::process::Process;
@@ -145,6 +143,14 @@ impl Process {
         address: Address,
         code: PadCode,
     ) -> Result<Mechanism, TargetError> {
+        self.insert_body(address, Body::new(code))
+    }
+
+    pub(crate) fn insert_body(
+        &mut self,
+        address: Address,
+        body: Body,
+    ) -> Result<Mechanism, TargetError> {
         let refuse = |reason: String| TargetError::CannotInsert { address, reason };
         if self.has_ended() {
             return Err(refuse("the process has ended".to_owned()));
@@ -167,7 +173,7 @@ impl Process {
             self.patcher().hook_by_trap();
         }
         self.patcher()
-            .insert_jump(address.0, &Rc::new(code))
+            .insert_jump(address.0, body)
             .map_err(|error| refuse(error.to_string()))?;
         self.patcher().raise_semaphore(address.0);
         self.mechanism(address)

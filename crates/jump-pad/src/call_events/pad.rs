@@ -2,6 +2,8 @@
 //!
 //! It uses three registers and the flags. Only the number of the site differs between sites, so it is assembled once.
 
+use std::rc::Rc;
+
 use iced_x86::BlockEncoderOptions;
 use iced_x86::code_asm::*;
 use tracewire_experiment::{Fault, FaultKind, PadCode};
@@ -24,10 +26,9 @@ const PLACEHOLDER: i32 = 0x7fff_ffff;
 /// Makes the pads of sites.
 #[derive(Clone, Debug)]
 pub struct CallPad {
-    code: Vec<u8>,
+    code: Rc<PadCode>,
     /// The offset of the four bytes with the site's number.
     site: usize,
-    faults: Vec<Fault>,
 }
 
 impl CallPad {
@@ -171,19 +172,19 @@ impl CallPad {
         if code.get(site..after) != Some(&PLACEHOLDER.to_le_bytes()) {
             return Err(missing());
         }
-        Ok(Self { code, site, faults })
+        let code = Rc::new(PadCode { code, faults });
+        Ok(Self { code, site })
     }
 
-    /// The pad of a site.
+    /// The pad of all sites, with a placeholder for the number.
     #[must_use]
-    pub fn code(&self, site: SiteNumber) -> PadCode {
-        let mut code = self.code.clone();
-        if let Some(bytes) = code.get_mut(self.site..self.site + 4) {
-            bytes.copy_from_slice(&(site.index() as u32).to_le_bytes());
-        }
-        PadCode {
-            code,
-            faults: self.faults.clone(),
-        }
+    pub fn code(&self) -> Rc<PadCode> {
+        Rc::clone(&self.code)
+    }
+
+    /// The bytes of a site's number, and their offset in the code.
+    #[must_use]
+    pub const fn number(&self, site: SiteNumber) -> (usize, [u8; 4]) {
+        (self.site, (site.index() as u32).to_le_bytes())
     }
 }

@@ -33,6 +33,7 @@ pub enum Unmovable {
 /// Consecutive instructions.
 #[derive(Debug)]
 pub struct Block {
+    address: u64,
     instructions: Vec<Displaced>,
 }
 
@@ -71,7 +72,22 @@ impl Block {
             taken += instruction.length();
             instructions.push(instruction);
         }
-        Ok(Self { instructions })
+        Ok(Self {
+            address,
+            instructions,
+        })
+    }
+
+    /// The address of the first one.
+    #[must_use]
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The address after the last one.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.address.wrapping_add(self.length() as u64)
     }
 
     /// The instructions.

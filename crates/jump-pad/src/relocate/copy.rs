@@ -34,9 +34,13 @@ pub struct Spot {
 pub struct Copy {
     /// The code.
     pub code: Vec<u8>,
-    /// By rising offset, the first one at 0.
-    spots: Vec<Spot>,
+    /// Its stretches.
+    pub spots: Spots,
 }
+
+/// The stretches of a copy, by rising offset, the first one at 0.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Spots(Vec<Spot>);
 
 impl Copy {
     /// The jump from `at` to a copy that a debugger has made of the instruction at `address`; `None` if it is out of reach.
@@ -48,27 +52,24 @@ impl Copy {
         copying.jump(target)?;
         Some(copying.finish())
     }
+}
 
+impl Spots {
     /// The position of a thread whose `rip` is `offset` bytes into the copy.
     #[must_use]
     pub fn place(&self, offset: u64) -> Spot {
-        let next = self
-            .spots
-            .partition_point(|spot| spot.offset as u64 <= offset);
-        self.spots
-            .get(next.saturating_sub(1))
-            .copied()
-            .unwrap_or(Spot {
-                offset: 0,
-                address: 0,
-                place: Place::Before,
-            })
+        let next = self.0.partition_point(|spot| spot.offset as u64 <= offset);
+        self.0.get(next.saturating_sub(1)).copied().unwrap_or(Spot {
+            offset: 0,
+            address: 0,
+            place: Place::Before,
+        })
     }
 
     /// The offset in the copy at which an instruction of the program begins.
     #[must_use]
     pub fn start_of(&self, address: u64) -> Option<usize> {
-        self.spots
+        self.0
             .iter()
             .find(|spot| spot.address == address && spot.place == Place::Before)
             .map(|spot| spot.offset)
@@ -77,7 +78,7 @@ impl Copy {
     /// The offset in the copy at which an instruction is complete, if execution continues there with the next one.
     #[must_use]
     pub fn end_of(&self, address: u64, next: u64) -> Option<usize> {
-        self.spots
+        self.0
             .iter()
             .find(|spot| spot.address == address && spot.place == Place::At(next))
             .map(|spot| spot.offset)
@@ -109,11 +110,12 @@ pub(super) struct Copying {
 const JUMP_LENGTH: u8 = 5;
 
 impl Copying {
-    pub(super) const fn new(at: u64) -> Self {
+    pub(super) fn new(at: u64) -> Self {
         Self {
             at,
-            code: Vec::new(),
-            spots: Vec::new(),
+            code: Vec::with_capacity(SLOT_SIZE),
+            // Most are of one instruction and the jump back.
+            spots: Vec::with_capacity(2),
             address: 0,
         }
     }
@@ -121,7 +123,7 @@ impl Copying {
     pub(super) fn finish(self) -> Copy {
         Copy {
             code: self.code,
-            spots: self.spots,
+            spots: Spots(self.spots),
         }
     }
 
@@ -145,7 +147,7 @@ impl Copying {
             }
             FlowControl::ConditionalBranch => {
                 // The loop and jrcxz family only has short branches: over a jump to the next instruction.
-                let (_, opcode) = displaced.bytes.split_last()?;
+                let (_, opcode) = displaced.bytes().split_last()?;
                 self.bytes(opcode);
                 self.bytes(&[2]);
                 let short = self.code.len();
@@ -226,7 +228,7 @@ impl Copying {
     /// The very bytes of an instruction, but for an operand relative to `rip`.
     fn copied(&mut self, displaced: &Displaced) -> Option<()> {
         let start = self.code.len();
-        self.bytes(&displaced.bytes);
+        self.bytes(displaced.bytes());
         if let Some(offset) = displaced.relative_operand {
             let after = self.at.wrapping_add(self.code.len() as u64);
             let target = displaced.instruction.ip_rel_memory_address();

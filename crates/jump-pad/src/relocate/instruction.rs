@@ -18,8 +18,9 @@ pub struct Displaced {
     /// It stores the flags where the program sees them, the trap flag included.
     pub pushes_flags: bool,
     pub(super) instruction: Instruction,
-    pub(super) bytes: Vec<u8>,
-    /// The offset in `bytes` of the displacement of an operand relative to `rip`.
+    bytes: [u8; MAX_INSTRUCTION],
+    length: u8,
+    /// The offset among its bytes of the displacement of an operand relative to `rip`.
     pub(super) relative_operand: Option<usize>,
 }
 
@@ -57,13 +58,19 @@ impl Displaced {
             kind = Kind::Fixed;
         }
         let code = instruction.code();
+        let own = bytes.get(..instruction.len()).unwrap_or_default();
+        let mut bytes = [0; MAX_INSTRUCTION];
+        for (to, byte) in bytes.iter_mut().zip(own) {
+            *to = *byte;
+        }
         Self {
             kind,
             restartable: matches!(code, Code::Syscall | Code::Int_imm8)
                 || (instruction.is_string_instruction()
                     && (instruction.has_rep_prefix() || instruction.has_repne_prefix())),
             pushes_flags: matches!(code, Code::Pushfq | Code::Pushfd | Code::Pushfw),
-            bytes: bytes.get(..instruction.len()).unwrap_or_default().to_vec(),
+            bytes,
+            length: own.len() as u8,
             instruction,
             relative_operand,
         }
@@ -84,7 +91,11 @@ impl Displaced {
     /// The length of the instruction, in bytes; 0 if it is none.
     #[must_use]
     pub fn length(&self) -> usize {
-        self.bytes.len()
+        self.length.into()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length()).unwrap_or_default()
     }
 
     /// Whether it is a valid instruction.

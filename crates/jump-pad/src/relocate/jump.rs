@@ -27,11 +27,10 @@ pub enum Way {
 }
 
 /// A jump over the instruction at an address.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Jump {
     address: u64,
     way: Way,
-    block: Block,
     /// How many prefixes are before the opcode.
     prefixes: usize,
     /// How many of its bytes are written.
@@ -40,44 +39,38 @@ pub struct Jump {
 }
 
 impl Jump {
-    /// A jump over an instruction of at least five bytes on its page. `original` are the program's bytes from `address` on.
+    /// A jump over a block of one instruction, which has at least five bytes on its page.
     ///
     /// # Errors
-    /// When the instruction cannot be moved; `Ends` when it is shorter, or the page is.
-    pub fn whole(address: u64, original: &[u8]) -> Result<Self, Unmovable> {
-        let block = Block::decode(address, original, 1)?;
-        if block.length().min(left_on_page(address)) < JUMP_LENGTH {
-            return Err(Unmovable::Ends(address.wrapping_add(block.length() as u64)));
+    /// `Ends` when it is shorter, or the page is.
+    pub fn whole(alone: &Block) -> Result<Self, Unmovable> {
+        let address = alone.address();
+        if alone.length().min(left_on_page(address)) < JUMP_LENGTH {
+            return Err(Unmovable::Ends(alone.end()));
         }
         let from = address.wrapping_add(JUMP_LENGTH as u64);
         Ok(Self {
             address,
             way: Way::Whole,
-            block,
             prefixes: 0,
             written: JUMP_LENGTH,
             pattern: Pattern::new(from, [ByteRule::Any; 4]),
         })
     }
 
-    /// A jump that covers only one, shorter instruction, with this many prefixes before its opcode. `present` are the bytes that
+    /// A jump over a block of one, shorter instruction, with this many prefixes before its opcode. `present` are the bytes that
     /// are in memory now, including jumps and breakpoints of the tracer. Those after the instruction, and those on the next page,
     /// must not change as long as this jump exists.
     ///
     /// # Errors
-    /// When the instruction cannot be moved; `Ends` when there is no space for the opcode.
-    pub fn punned(
-        address: u64,
-        original: &[u8],
-        present: &[u8],
-        prefixes: usize,
-    ) -> Result<Self, Unmovable> {
-        let block = Block::decode(address, original, 1)?;
-        let length = block
+    /// `Ends` when there is no space for the opcode.
+    pub fn punned(alone: &Block, present: &[u8], prefixes: usize) -> Result<Self, Unmovable> {
+        let address = alone.address();
+        let length = alone
             .length()
             .min(prefixes + JUMP_LENGTH)
             .min(left_on_page(address));
-        let end = Unmovable::Ends(address.wrapping_add(block.length() as u64));
+        let end = Unmovable::Ends(alone.end());
         if prefixes >= length {
             return Err(end);
         }
@@ -91,18 +84,22 @@ impl Jump {
         Ok(Self {
             address,
             way: Way::Punned,
-            block,
             prefixes,
             written: length,
             pattern: Pattern::new(from, rules),
         })
     }
 
-    /// A jump over as many instructions as needed. Its bytes on the next page are not written, as in [`punned`](Self::punned).
+    /// A jump over as many instructions as needed, and these. `original` are the program's bytes from `address` on. The jump's bytes
+    /// on the next page are not written, as in [`punned`](Self::punned).
     ///
     /// # Errors
     /// When one of them cannot be moved.
-    pub fn several(address: u64, original: &[u8], present: &[u8]) -> Result<Self, Unmovable> {
+    pub fn several(
+        address: u64,
+        original: &[u8],
+        present: &[u8],
+    ) -> Result<(Self, Block), Unmovable> {
         let written = JUMP_LENGTH.min(left_on_page(address));
         let block = Block::decode(address, original, written)?;
         let mut rules = [ByteRule::Any; 4];
@@ -117,14 +114,14 @@ impl Jump {
             }
         }
         let from = address.wrapping_add(JUMP_LENGTH as u64);
-        Ok(Self {
+        let jump = Self {
             address,
             way: Way::Several,
-            block,
             prefixes: 0,
             written,
             pattern: Pattern::new(from, rules),
-        })
+        };
+        Ok((jump, block))
     }
 
     /// The address of the site.
@@ -137,12 +134,6 @@ impl Jump {
     #[must_use]
     pub const fn way(&self) -> Way {
         self.way
-    }
-
-    /// The instructions that it displaces.
-    #[must_use]
-    pub const fn block(&self) -> &Block {
-        &self.block
     }
 
     /// How many bytes from the site on are written.
@@ -206,11 +197,12 @@ mod tests {
             // The jump is to begin this many bytes before the page's end, at the instruction of five bytes.
             let address = NEXT - left as u64;
             let code = &CODE[8..];
-            assert!(Jump::whole(address, code).is_err());
+            let alone = Block::decode(address, code, 1).unwrap();
+            assert_eq!(alone.length(), 5);
+            assert!(Jump::whole(&alone).is_err());
             for prefixes in 0..left {
-                let jump = Jump::punned(address, code, code, prefixes).unwrap();
+                let jump = Jump::punned(&alone, code, prefixes).unwrap();
                 assert_eq!(jump.writes(), address..NEXT);
-                assert_eq!(jump.block().length(), 5);
                 let target = jump.pattern().first_target(0..u64::MAX).unwrap();
                 let bytes = jump.bytes(target).unwrap();
                 assert_eq!(bytes.len(), left);
@@ -220,11 +212,11 @@ mod tests {
                 let distance = i64::from(i32::from_le_bytes(distance));
                 assert_eq!(after.wrapping_add_signed(distance), target);
             }
-            assert!(Jump::punned(address, code, code, left).is_err());
+            assert!(Jump::punned(&alone, code, left).is_err());
             // Three short instructions: those that begin on the next page stay as they are.
-            let jump = Jump::several(address, &CODE, &CODE).unwrap();
+            let (jump, block) = Jump::several(address, &CODE, &CODE).unwrap();
             assert_eq!(jump.writes(), address..NEXT);
-            assert_eq!(jump.block().length(), if left == 1 { 1 } else { 4 });
+            assert_eq!(block.length(), if left == 1 { 1 } else { 4 });
             let target = jump.pattern().first_target(0..u64::MAX).unwrap();
             let whole = [&jump.bytes(target).unwrap(), &CODE[left..]].concat();
             let distance = i32::from_le_bytes(whole[1..5].try_into().unwrap());

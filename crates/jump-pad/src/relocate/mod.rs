@@ -18,17 +18,17 @@
 //! All three constrain the displacement's bytes. A [`Pattern`] holds the constraints, and the jump's target is chosen to fit.
 //!
 //! ```
-//! use tracewire_jump_pad::relocate::{Jump, Way};
+//! use tracewire_jump_pad::relocate::{Block, Jump, Way};
 //!
 //! // push rbp; mov rbp, rsp; sub rsp, 32
 //! let code = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-//! let punned = Jump::punned(0x1000, &code, &code, 0)?;
+//! let punned = Jump::punned(&Block::decode(0x1000, &code, 1)?, &code, 0)?;
 //! // e9 48 89 e5 48: leads to one place only.
 //! assert_eq!(punned.pattern().first_target(0..u64::MAX), Some(0x1005 + 0x48e5_8948));
-//! let several = Jump::several(0x1000, &code, &code)?;
+//! let (several, block) = Jump::several(0x1000, &code, &code)?;
 //! assert_eq!((several.way(), several.written()), (Way::Several, 5));
-//! let copy = several.block().copy(0x20_0000)?;
-//! assert_eq!(copy.place(0).address, 0x1000);
+//! let copy = block.copy(0x20_0000)?;
+//! assert_eq!(copy.spots.place(0).address, 0x1000);
 //! # Ok::<(), tracewire_jump_pad::relocate::Unmovable>(())
 //! ```
 
@@ -40,7 +40,7 @@ mod landings;
 mod pattern;
 
 pub use block::{Block, Unmovable};
-pub use copy::{Copy, Place, SLOT_SIZE, Spot};
+pub use copy::{Copy, Place, SLOT_SIZE, Spot, Spots};
 pub use instruction::{Displaced, Kind, MAX_INSTRUCTION};
 pub use jump::{JUMP_LENGTH, Jump, Way};
 pub use landings::{landing, landings};

@@ -8,6 +8,7 @@ use tracewire_jump_pad::call_events::{CallPad, CallRings, Drained, SiteNumber, T
 use tracewire_jump_pad::{Features, PadMemory, SharedLayout, SharedSizes, WhenFull};
 use tracewire_model::Address;
 
+use super::Body;
 use super::change::JUMP_REACH;
 use super::journal::JUMPS;
 use crate::insert::NOT_MAPPED;
@@ -96,7 +97,8 @@ impl CallEvents {
                     // Again after a system call for memory, which has written what waited.
                     process.patcher().stage_code(page, &threads);
                 }
-                if let Err(error) = process.insert_code(*address, self.pad.code(*site)) {
+                let body = Body::numbered(self.pad.code(), self.pad.number(*site));
+                if let Err(error) = process.insert_body(*address, body) {
                     refused.push(SiteRefused {
                         site: *site,
                         reason: reason_of(error),

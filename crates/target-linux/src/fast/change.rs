@@ -28,7 +28,7 @@ pub(crate) const JUMP_REACH: u64 = 2 * JUMP_LENGTH as u64;
 
 impl Patcher<'_> {
     /// Puts a jump in, to a pad with this body. All threads stand.
-    pub(crate) fn insert_jump(&mut self, site: u64, body: &Body) -> Result<(), NoJump> {
+    pub(crate) fn insert_jump(&mut self, site: u64, body: Body) -> Result<(), NoJump> {
         if self.tracee.fast.has_jump(site) {
             self.take_jump_out(site)
                 .map_err(|error| NoJump::Write(error.to_string()))?;
@@ -89,7 +89,9 @@ impl Patcher<'_> {
         sites
             .into_iter()
             .filter_map(|site| {
-                let body = self.tracee.fast.jumps.get(&site)?.body.clone();
+                let fast = &self.tracee.fast;
+                let pad = fast.pads.get(&fast.jumps.get(&site)?.pad)?;
+                let body = pad.body.clone();
                 self.tracee.erase_jump(site).ok()?;
                 Some(Lifted { site, body })
             })
@@ -102,7 +104,7 @@ impl Patcher<'_> {
             let placed = if self.tracee.breakpoints.has(site) {
                 Err(NoJump::Breakpoint)
             } else {
-                self.put_jump(site, &body)
+                self.put_jump(site, body)
             };
             if let Err(why) = placed {
                 // A breakpoint changes one byte, which lower jumps that still stand may read.
@@ -117,8 +119,8 @@ impl Patcher<'_> {
     }
 
     /// Makes the pad and writes the jump. No jump reads the bytes at the site.
-    fn put_jump(&mut self, site: u64, body: &Body) -> Result<(), NoJump> {
-        let placement = self.place_jump(site, body.code.len())?;
+    fn put_jump(&mut self, site: u64, body: Body) -> Result<(), NoJump> {
+        let placement = self.place_jump(site, body.length())?;
         fail_point!("jump/placed");
         let (pad, springboard) = (placement.pad.start, placement.springboard);
         let written = self.write_jump(site, body, placement);
@@ -136,29 +138,31 @@ impl Patcher<'_> {
     fn write_jump(
         &mut self,
         site: u64,
-        body: &Body,
+        body: Body,
         Placement {
             jump,
+            block,
             pad,
             springboard,
         }: Placement,
     ) -> Result<(), NoJump> {
-        let block = jump.block();
         let (room, pad) = ((pad.end - pad.start) as usize, pad.start);
-        let start = body.code.len() as u64;
+        let start = body.length() as u64;
         let copy =
             match self
                 .tracee
                 .fast
-                .lead_to_borrowed(&self.tracee.memory, pad, pad + start, block)
+                .lead_to_borrowed(&self.tracee.memory, pad, pad + start, &block)
             {
                 Some(copy) => copy,
                 None => block.copy(pad + start)?,
             };
-        let mut code = [body.code.as_slice(), &copy.code].concat();
-        debug_assert!(code.len() <= room, "a pad in the room of the next one");
+        let mut code = body.begin(room);
+        code.extend_from_slice(&copy.code);
+        let length = code.len();
+        debug_assert!(length <= room, "a pad in the room of the next one");
         // To the end of its room: pads that follow each other are written as one.
-        code.resize(room.max(code.len()), INT3);
+        code.resize(room.max(length), INT3);
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
         self.tracee.memory.write_target(pad, &code).map_err(write)?;
         fail_point!("jump/pad-written");
@@ -176,9 +180,9 @@ impl Patcher<'_> {
         let entry = Pad {
             site,
             springboard,
-            body: start,
-            faults: body.faults.clone(),
-            copy,
+            body,
+            length: length as u64,
+            spots: copy.spots,
             displaced: site..site + block.length() as u64,
             restartable: block
                 .instructions()
@@ -187,7 +191,7 @@ impl Patcher<'_> {
                 .map(Displaced::address),
             retired: false,
         };
-        move_into(&self.tracee.threads, &jump, pad, &entry);
+        move_into(&self.tracee.threads, &jump, &block, pad, &entry);
         fail_point!("jump/threads-moved");
         let mut original = vec![0; bytes.len()];
         if self.tracee.memory.read(site, &mut original) < original.len() {
@@ -210,14 +214,7 @@ impl Patcher<'_> {
             self.tracee.fast.springboards.insert(springboard, pad);
         }
         self.tracee.fast.pads.insert(pad, entry);
-        self.tracee.fast.jumps.insert(
-            site,
-            Patch {
-                jump,
-                body: body.clone(),
-                pad,
-            },
-        );
+        self.tracee.fast.jumps.insert(site, Patch { jump, pad });
         Ok(())
     }
 

@@ -68,7 +68,7 @@ impl Patcher<'_> {
         self.tracee.fast.hook = Some(hook_memory);
         let body = hook_body(memory.address().0)?;
         fail_point!("hook/shared");
-        self.insert_jump(hook, &body)?;
+        self.insert_jump(hook, body)?;
         fail_point!("hook/placed");
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Patcher<'_> {
         // Where there is no room, each child looks for it, too.
         if !self.tracee.fast.has_jump(hook)
             && let Ok(body) = hook_body(0)
-            && let Ok(placement) = self.place_jump(hook, body.code.len())
+            && let Ok(placement) = self.place_jump(hook, body.length())
         {
             self.tracee.fast.areas.forget_use(placement.pad.start);
             if let Some(springboard) = placement.springboard {

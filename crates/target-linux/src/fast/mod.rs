@@ -6,6 +6,7 @@
 //! Jumps are changed only while every thread is stopped. A jump is inserted with one write within a page, which the
 //! kernel completes even if the tracer is killed: the program never runs a part of a jump.
 
+mod body;
 mod call_events;
 mod change;
 mod child_memory;
@@ -22,6 +23,7 @@ mod shared;
 mod shared_state;
 mod threads;
 
+pub(crate) use body::Body;
 pub use call_events::{CallEvents, SiteRefused};
 pub(crate) use change::JUMP_REACH;
 pub(crate) use child_memory::{ChildMemory, parts_of};
@@ -35,8 +37,7 @@ use std::rc::Rc;
 
 use crate::address_space::NoMemory;
 use crate::ptrace::Tid;
-use tracewire_experiment::{Fault, PadCode};
-use tracewire_jump_pad::relocate::{Copy, Jump, Spot, Unmovable};
+use tracewire_jump_pad::relocate::{Jump, Spot, Spots, Unmovable};
 
 use child_memory::ChildPart;
 use code_arena::CodeArena;
@@ -124,9 +125,6 @@ pub(crate) struct BareMemory {
     pub(crate) jumps: Vec<Lifted>,
 }
 
-/// The code of a pad before the displaced instructions.
-pub(crate) type Body = Rc<PadCode>;
-
 /// Why a site cannot have a jump.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum NoJump {
@@ -152,7 +150,6 @@ pub(crate) enum NoJump {
 #[derive(Debug)]
 struct Patch {
     jump: Jump,
-    body: Body,
     pad: u64,
 }
 
@@ -162,10 +159,11 @@ struct Pad {
     site: u64,
     /// Where the jump at the site goes, if not to the pad itself.
     springboard: Option<u64>,
-    /// The length of the body.
-    body: u64,
-    faults: Vec<Fault>,
-    copy: Copy,
+    body: Body,
+    /// The length of all code.
+    length: u64,
+    /// The stretches of the displaced instructions' copy, which follows the body.
+    spots: Spots,
     /// The displaced instructions: their addresses.
     displaced: Range<u64>,
     /// The last of them, if it may wait in the kernel or repeat itself.
@@ -175,8 +173,9 @@ struct Pad {
 }
 
 impl Pad {
-    fn length(&self) -> u64 {
-        self.body + self.copy.code.len() as u64
+    /// The offset of the displaced instructions.
+    fn past(&self) -> u64 {
+        self.body.length() as u64
     }
 }
 
@@ -272,13 +271,13 @@ impl Fast {
         }
         let (start, pad) = self.pads.range(..=address).next_back()?;
         let offset = address - start;
-        if offset >= pad.length() {
+        if offset >= pad.length {
             return None;
         }
-        Some(match offset.checked_sub(pad.body) {
+        Some(match offset.checked_sub(pad.past()) {
             Some(offset) => Inside::Displaced {
                 pad: *start,
-                spot: pad.copy.place(offset),
+                spot: pad.spots.place(offset),
             },
             None if offset == 0 => Inside::Entry { site: pad.site },
             None => Inside::Body {
@@ -353,7 +352,7 @@ impl Fast {
     /// Where the displaced instructions run for a site.
     pub(crate) fn past(&self, site: u64) -> Option<u64> {
         let start = self.jumps.get(&site)?.pad;
-        Some(start + self.pads.get(&start)?.body)
+        Some(start + self.pads.get(&start)?.past())
     }
 
     /// Whether an address is within a jump, but not its first byte.

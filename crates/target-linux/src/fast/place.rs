@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use tracewire_jump_pad::relocate::{
-    JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Unmovable, Way, landing, landings,
+    Block, JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Unmovable, Way, landing, landings,
 };
 
 use super::{Code, Landings, NoJump};
@@ -29,6 +29,8 @@ const MOST_SEARCHES: usize = 4;
 /// A jump and where it leads.
 pub(super) struct Placement {
     pub(super) jump: Jump,
+    /// The instructions that it displaces.
+    pub(super) block: Block,
     /// The room of the pad.
     pub(super) pad: Range<u64>,
     pub(super) springboard: Option<u64>,
@@ -51,61 +53,77 @@ impl Patcher<'_> {
             .tracee
             .while_stopped()
             .is_ok_and(|known| known.has_shadow_stack);
-        let mut refusal = NoJump::from(NoMemory::NoRoom);
-        let (whole, punned) = match Jump::whole(site, original) {
+        let alone = Block::decode(site, original, 1)?;
+        let (whole, prefixes) = match Jump::whole(&alone) {
             Ok(jump) => (Some(jump), 0),
-            Err(Unmovable::Ends(_)) => (None, JUMP_LENGTH - 1),
-            Err(error) => return Err(error.into()),
+            Err(_) => (None, JUMP_LENGTH - 1),
         };
         let punned =
-            (0..punned).map_while(|prefixes| Jump::punned(site, original, present, prefixes).ok());
-        for jump in whole.into_iter().chain(punned) {
-            match self.try_place(jump, body, shadowed) {
-                Ok(placement) => return Ok(placement),
-                Err(error) => refusal = error,
+            (0..prefixes).map_while(|prefixes| Jump::punned(&alone, present, prefixes).ok());
+        let placed = match shadowed && alone.has_call() {
+            true => Err(NoJump::ShadowStack),
+            false => self.try_place(whole.into_iter().chain(punned), &alone, body),
+        };
+        let refusal = match placed {
+            Ok((jump, pad, springboard)) => {
+                return Ok(Placement {
+                    jump,
+                    block: alone,
+                    pad,
+                    springboard,
+                });
             }
-        }
-        let several = Jump::several(site, original, present)?;
-        self.check_landings(&several)?;
-        self.try_place(several, body, shadowed)
-            .map_err(|error| match error {
-                NoJump::NoMemory(_) => refusal,
-                error => error,
-            })
-    }
-
-    fn try_place(&mut self, jump: Jump, body: usize, shadowed: bool) -> Result<Placement, NoJump> {
-        if shadowed && jump.block().has_call() {
+            Err(refusal) => refusal,
+        };
+        let (several, block) = Jump::several(site, original, present)?;
+        self.check_landings(&several, &block)?;
+        if shadowed && block.has_call() {
             return Err(NoJump::ShadowStack);
         }
-        let size = body + jump.block().instructions().len() * COPY_SIZE;
-        let pad = self.pad_room(jump.address(), size as u64)?;
-        self.tracee.fast.areas.use_range(pad.clone());
-        if jump.pattern().is_free() {
-            return Ok(Placement {
+        match self.try_place(std::iter::once(several), &block, body) {
+            Ok((jump, pad, springboard)) => Ok(Placement {
                 jump,
+                block,
                 pad,
-                springboard: None,
-            });
-        }
-        match self.springboard(&jump, pad.start) {
-            Ok(springboard) => Ok(Placement {
-                jump,
-                pad,
-                springboard: Some(springboard),
+                springboard,
             }),
-            Err(error) => {
-                // The area stays for the next one.
-                self.tracee.fast.areas.forget_use(pad.start);
-                Err(error)
-            }
+            Err(NoJump::NoMemory(_)) => Err(refusal),
+            Err(error) => Err(error),
         }
+    }
+
+    /// The first of these jumps over a block for which there are places, with these.
+    fn try_place(
+        &mut self,
+        jumps: impl IntoIterator<Item = Jump>,
+        block: &Block,
+        body: usize,
+    ) -> Result<(Jump, Range<u64>, Option<u64>), NoJump> {
+        let size = body + block.instructions().len() * COPY_SIZE;
+        let pad = self.pad_room(block.address(), size as u64)?;
+        let mut refusal = NoJump::from(NoMemory::NoRoom);
+        for jump in jumps {
+            let springboard = match jump.pattern().is_free() {
+                true => None,
+                false => match self.springboard(&jump, pad.start) {
+                    Ok(springboard) => Some(springboard),
+                    Err(error) => {
+                        refusal = error;
+                        continue;
+                    }
+                },
+            };
+            self.tracee.fast.areas.use_range(pad.clone());
+            return Ok((jump, pad, springboard));
+        }
+        // What was mapped for the pad stays for the next one.
+        Err(refusal)
     }
 
     /// Nothing that is known to lead into the middle of a jump, and nothing of ours either.
-    fn check_landings(&mut self, jump: &Jump) -> Result<(), NoJump> {
+    fn check_landings(&mut self, jump: &Jump, block: &Block) -> Result<(), NoJump> {
         debug_assert_eq!(jump.way(), Way::Several);
-        let length = jump.block().length() as u64;
+        let length = block.length() as u64;
         if self
             .tracee
             .threads

@@ -2,7 +2,7 @@
 
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_experiment::FaultKind;
-use tracewire_jump_pad::relocate::{Jump, Place, Spot, Way};
+use tracewire_jump_pad::relocate::{Block, Jump, Place, Spot, Way};
 
 use super::{Fast, Inside, Pad};
 use crate::breakpoints::{address_of, undo};
@@ -35,7 +35,7 @@ impl Fast {
 
     /// Where a pad continues if the instruction at this offset cannot read or write memory.
     pub(crate) fn resume_at(&self, start: u64, offset: u64) -> Option<u64> {
-        let faults = &self.pads.get(&start)?.faults;
+        let faults = self.pads.get(&start)?.body.faults();
         let offset = u32::try_from(offset).ok()?;
         let index = faults
             .binary_search_by_key(&offset, |fault| fault.at)
@@ -53,8 +53,8 @@ impl Fast {
     fn place_in_pad(&self, address: u64) -> Option<u64> {
         let start = self.jump_around(address)?;
         let pad = self.pads.get(&start)?;
-        let offset = pad.copy.start_of(address)?;
-        Some(start + pad.body + offset as u64)
+        let offset = pad.spots.start_of(address)?;
+        Some(start + pad.past() + offset as u64)
     }
 
     /// Moves a thread inside a pad to the program's address, if that needs no execution. The thread may wait in a
@@ -110,11 +110,11 @@ impl Fast {
 }
 
 /// Moves threads that are stopped where a jump is about to be written to the same instruction in the pad.
-pub(super) fn move_into(threads: &Threads, jump: &Jump, start: u64, pad: &Pad) {
+pub(super) fn move_into(threads: &Threads, jump: &Jump, block: &Block, start: u64, pad: &Pad) {
     if jump.way() != Way::Several {
         return;
     }
-    let Some(last) = jump.block().instructions().last() else {
+    let Some(last) = block.instructions().last() else {
         return;
     };
     for stopped in threads.iter().filter_map(Thread::stopped) {
@@ -123,18 +123,18 @@ pub(super) fn move_into(threads: &Threads, jump: &Jump, start: u64, pad: &Pad) {
         };
         let rip = registers.rip;
         let offset = if (pad.displaced.start + 1..pad.displaced.end).contains(&rip) {
-            pad.copy.start_of(rip)
+            pad.spots.start_of(rip)
         } else if rip == pad.displaced.end
             && last.is_system_call()
             && registers.orig_rax != u64::MAX
         {
             // Interrupted in the call: the kernel may return to it.
-            pad.copy.end_of(last.address(), rip)
+            pad.spots.end_of(last.address(), rip)
         } else {
             None
         };
         if let Some(offset) = offset {
-            let _ = stopped.set_instruction_pointer(start + pad.body + offset as u64);
+            let _ = stopped.set_instruction_pointer(start + pad.past() + offset as u64);
         }
     }
 }
