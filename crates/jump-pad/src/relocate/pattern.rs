@@ -97,22 +97,52 @@ impl Pattern {
     }
 
     /// The ranges that contain all fitting targets, near ones first. The bytes above the lowest two are the same within a range.
-    pub fn windows(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        const WINDOW: i64 = 1 << 16;
-        let [_, _, third, fourth] = self.rules;
-        // 0, -1, 1, -2, and so on; below zero, near targets have a large third byte.
-        let highs = (0..=i8::MAX)
+    pub fn windows(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        self.spans().flat_map(Span::windows)
+    }
+
+    /// The spans that contain all fitting targets, near ones first.
+    pub fn spans(&self) -> impl Iterator<Item = Span> + use<> {
+        let pattern = *self;
+        let [.., fourth] = pattern.rules;
+        // 0, -1, 1, -2, and so on.
+        (0..=i8::MAX)
             .flat_map(|high| [high, -1 - high])
-            .filter(move |high| fourth.admits(high.cast_unsigned()));
-        highs
-            .flat_map(move |high| {
-                (0..=u8::MAX)
-                    .map(move |third| if high < 0 { u8::MAX - third } else { third })
-                    .filter(move |low| third.admits(*low))
-                    .map(move |low| i16::from_le_bytes([low, high.cast_unsigned()]))
-            })
-            .filter_map(|upper| {
-                let start = self.from.checked_add_signed(i64::from(upper) * WINDOW)?;
+            .filter(move |high| fourth.admits(high.cast_unsigned()))
+            .map(move |high| Span { pattern, high })
+    }
+}
+
+/// The targets of displacements with the same highest byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    pattern: Pattern,
+    high: i8,
+}
+
+impl Span {
+    /// The addresses of all targets, those that do not fit included.
+    #[must_use]
+    pub fn range(self) -> Range<u64> {
+        const SPAN: i64 = 1 << 24;
+        let start = i64::from(self.high) * SPAN;
+        let [start, end] = [start, start + SPAN];
+        let from = self.pattern.from;
+        from.saturating_add_signed(start)..from.saturating_add_signed(end)
+    }
+
+    /// The [windows](Pattern::windows) in it.
+    pub fn windows(self) -> impl Iterator<Item = Range<u64>> {
+        const WINDOW: i64 = 1 << 16;
+        let Self { pattern, high } = self;
+        let [_, _, third, _] = pattern.rules;
+        (0..=u8::MAX)
+            // Below zero, near targets have a large third byte.
+            .map(move |third| if high < 0 { u8::MAX - third } else { third })
+            .filter(move |low| third.admits(*low))
+            .filter_map(move |low| {
+                let upper = i16::from_le_bytes([low, high.cast_unsigned()]);
+                let start = (pattern.from).checked_add_signed(i64::from(upper) * WINDOW)?;
                 let end = start.checked_add(WINDOW as u64)?;
                 (end <= HIGHEST).then_some(start..end)
             })
@@ -156,6 +186,8 @@ mod tests {
             let target = from.wrapping_add_signed(i64::from(distance));
             if pattern.displacement(target).is_some() {
                 let inside = pattern.windows().any(|window| window.contains(&target));
+                prop_assert!(inside);
+                let inside = pattern.spans().any(|span| span.range().contains(&target));
                 prop_assert!(inside);
             }
         }

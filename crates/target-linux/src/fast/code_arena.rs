@@ -33,6 +33,10 @@ impl CodeArena {
         self.mapped.iter().map(|(start, end)| *start..*end)
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.mapped.len()
+    }
+
     /// Marks a free range as used.
     pub(crate) fn use_range(&mut self, range: Range<u64>) {
         self.used.insert(range.start, range.end);
@@ -41,11 +45,13 @@ impl CodeArena {
             debug_assert!(false, "{range:x?} is not free");
             return;
         };
-        self.free.remove(&start);
-        for (start, end) in [(start, range.start), (range.end, end)] {
-            if start < end {
-                self.free.insert(start, end);
-            }
+        if start < range.start {
+            self.free.insert(start, range.start);
+        } else {
+            self.free.remove(&start);
+        }
+        if range.end < end {
+            self.free.insert(range.end, end);
         }
     }
 
@@ -83,6 +89,19 @@ impl CodeArena {
         Some((area..area_end, free))
     }
 
+    /// The free range that an address is in; else what is not free around it.
+    pub(crate) fn free_from(&self, at: u64) -> Result<Range<u64>, Range<u64>> {
+        let before = self.free.range(..=at).next_back();
+        match before {
+            Some((start, end)) if at < *end => Ok(*start..*end),
+            _ => {
+                let next = self.free.range(at..).next();
+                let start = before.map_or(0, |(_, end)| *end);
+                Err(start..next.map_or(u64::MAX, |(start, _)| *start))
+            }
+        }
+    }
+
     /// The free ranges within a range, clipped to it, in rising order.
     pub(crate) fn free(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let first = self
@@ -111,6 +130,10 @@ mod tests {
         areas.use_range(0x2000..0x3000);
         let free: Vec<_> = areas.free(0x1080..0x8800).collect();
         assert_eq!(free, [0x1080..0x1100, 0x1200..0x2000, 0x8000..0x8800]);
+        assert_eq!(areas.free_from(0x1100), Err(0x1100..0x1200));
+        assert_eq!(areas.free_from(0x11ff), Err(0x1100..0x1200));
+        assert_eq!(areas.free_from(0x1200), Ok(0x1200..0x2000));
+        assert_eq!(areas.free_from(0x9000), Err(0x9000..u64::MAX));
         assert_eq!(areas.give_back(0x1100), None);
         assert!(areas.free(0..0x8000).eq(std::iter::once(0x1000..0x2000)));
         assert_eq!(areas.give_back(0x2000), Some(0x1000..0x3000));

@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use tracewire_jump_pad::relocate::{
-    Block, JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Unmovable, Way, landing, landings,
+    Block, JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Span, Unmovable, Way, landing, landings,
 };
 
+use super::code_arena::CodeArena;
 use super::{Code, Landings, NoJump};
 use crate::address_space::{AddressSpace, LOWEST, NoMemory};
 use crate::patcher::Patcher;
@@ -19,7 +20,7 @@ const AREA: u64 = 256 << 10;
 /// How many springboard areas there are before the next ones are larger, and how often their size doubles.
 const SMALL_AREAS: usize = 16;
 const MOST_DOUBLINGS: u32 = 6;
-/// In how many of the windows of a jump's pattern there may be memory already that is looked for.
+/// In how many windows near memory that is there a place in it is looked for.
 const MOST_WINDOWS: usize = 512;
 /// More code than this is not searched for branches, in bytes.
 const LARGEST_CODE: u64 = 256 << 20;
@@ -239,15 +240,7 @@ impl Patcher<'_> {
         }
         let reaches = |at: &u64| at.abs_diff(pad) < REACH;
         // In memory that we have before any that must be mapped.
-        let ready = pattern.windows().take(MOST_WINDOWS).find_map(|window| {
-            self.tracee
-                .fast
-                .springboard_areas
-                .free(window.start..window.end + LENGTH)
-                .filter(|free| free.end - free.start >= LENGTH)
-                .find_map(|free| pattern.first_target(free.start..free.end - LENGTH + 1))
-                .filter(reaches)
-        });
+        let ready = ready_place(&self.tracee.fast.springboard_areas, pattern, reaches);
         let at = match ready {
             Some(at) => at,
             None => {
@@ -272,7 +265,7 @@ impl Patcher<'_> {
     /// The size of the next springboard area, in bytes. Thousands of jumps lead everywhere within their reach: a mapping for each few of
     /// them would take a system call of the process each, and a table of mappings that the kernel searches.
     fn springboard_area_size(&self) -> u64 {
-        let areas = self.tracee.fast.springboard_areas.all().count();
+        let areas = self.tracee.fast.springboard_areas.count();
         AREA << (1 + areas / SMALL_AREAS).ilog2().min(MOST_DOUBLINGS)
     }
 
@@ -290,6 +283,42 @@ impl Patcher<'_> {
 fn found_in(places: &[(Range<u64>, Option<u64>)], wanted: &Range<u64>) -> Option<Option<u64>> {
     let known = places.iter().find(|(range, _)| range == wanted)?;
     Some(known.1)
+}
+
+/// A place for a springboard that a pattern admits, in memory that is there.
+fn ready_place(
+    areas: &CodeArena,
+    pattern: &Pattern,
+    reaches: impl Fn(&u64) -> bool,
+) -> Option<u64> {
+    let spans = pattern.spans().filter(|span| {
+        let range = span.range();
+        let gap = areas.free_from(range.start);
+        gap.is_ok() || gap.is_err_and(|gap| gap.end < range.end)
+    });
+    let mut gap = 0..0;
+    spans
+        .flat_map(Span::windows)
+        .take(MOST_WINDOWS)
+        .find_map(|window| {
+            if gap.start <= window.start && window.end <= gap.end {
+                return None;
+            }
+            let mut next = window.start;
+            loop {
+                let at = pattern.first_target(next..window.end)?;
+                match areas.free_from(at) {
+                    Ok(free) if at + JUMP_LENGTH as u64 <= free.end => {
+                        return Some(at).filter(&reaches);
+                    }
+                    Ok(free) => next = free.end,
+                    Err(used) => {
+                        next = used.end;
+                        gap = used;
+                    }
+                }
+            }
+        })
 }
 
 /// A place that a pattern admits, and the pages around it that are to be mapped: more than it needs, up to `size` bytes, for its
