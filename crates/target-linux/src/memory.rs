@@ -10,7 +10,7 @@ use tracewire_experiment::MemoryRead;
 use tracewire_fail_point::fail_point;
 
 use crate::ptrace::{PAGE_SIZE, Tid};
-use crate::staged_page::StagedPage;
+use crate::staged_page::{ChangedPage, StagedPage};
 
 /// The most vectors that the kernel takes in one call.
 const MAX_VECTORS: usize = 1024;
@@ -198,12 +198,12 @@ impl Memory {
         }
         self.write_staged()?;
         let mut bytes = vec![0; PAGE_SIZE as usize];
-        if self.read_forced(page, &mut bytes) < bytes.len() {
+        if read_file(&self.file, page, &mut bytes) < bytes.len() {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
         // A page that takes a byte takes all: what waits is not refused later.
         self.write(page, bytes.get(..1).unwrap_or_default())?;
-        self.staged = Some(StagedPage::new(page, bytes));
+        self.staged = Some(StagedPage::new(ChangedPage::new(page, bytes)));
         Ok(())
     }
 
@@ -231,6 +231,25 @@ impl Memory {
             }
             None => self.write(address, bytes),
         }
+    }
+
+    /// The same for a few bytes among others of ours: those on a page are written at once.
+    pub(crate) fn write_target_among_others(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let Self { staged, file, .. } = self;
+        let Some(staged) = staged else {
+            return self.write(address, bytes);
+        };
+        staged.scatter_ahead(address, bytes, || {
+            let start = address - address % PAGE_SIZE;
+            let mut page = vec![0; PAGE_SIZE as usize];
+            let is_whole = read_file(file, start, &mut page) == page.len();
+            is_whole.then(|| ChangedPage::new(start, page))
+        });
+        Ok(())
     }
 
     /// Writes bytes over the program's code.
@@ -349,15 +368,7 @@ impl Memory {
         if staged.is_some_and(|staged| staged.read(address, bytes).is_some()) {
             return bytes.len();
         }
-        let mut filled = 0;
-        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, address.wrapping_add(filled as u64)) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
-            }
-        }
+        let filled = read_file(&self.file, address, bytes);
         if let Some(staged) = staged {
             staged.overlay(address, bytes.get_mut(..filled).unwrap_or_default());
         }
@@ -375,6 +386,19 @@ impl Memory {
             }
         }
     }
+}
+
+fn read_file(file: &File, address: u64, bytes: &mut [u8]) -> usize {
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, address.wrapping_add(filled as u64)) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    filled
 }
 
 impl ReadMemory for Memory {

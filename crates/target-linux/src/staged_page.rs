@@ -4,18 +4,26 @@ use std::ops::Range;
 
 use crate::ptrace::PAGE_SIZE;
 
-/// A page of code, as it is to be in the process, and what must be in the process before it: the pads that its jumps lead to.
+/// A page of code, as it is to be in the process, and what must be in the process before it: what its jumps lead to.
 #[derive(Debug)]
 pub(crate) struct StagedPage {
+    code: ChangedPage,
+    /// Runs of bytes in the order in which they were written: an address, and what is there.
+    ahead: Vec<(u64, Vec<u8>)>,
+    /// Pages that have a few bytes here and there. They are of the tracer's own, and none of `ahead` is between these bytes.
+    scattered: Vec<ChangedPage>,
+}
+
+/// A page, and what differs from the process's.
+#[derive(Debug)]
+pub(crate) struct ChangedPage {
     start: u64,
     bytes: Vec<u8>,
     /// The offsets of the first byte that differs from the process's, and of the one after the last.
     changed: Range<usize>,
-    /// Runs of bytes in the order in which they were written: an address, and what is there.
-    ahead: Vec<(u64, Vec<u8>)>,
 }
 
-impl StagedPage {
+impl ChangedPage {
     /// A page that begins at this address and has these bytes now.
     pub(crate) fn new(start: u64, bytes: Vec<u8>) -> Self {
         debug_assert_eq!(
@@ -27,33 +35,18 @@ impl StagedPage {
             start,
             bytes,
             changed: 0..0,
-            ahead: Vec::new(),
         }
     }
 
     /// Reads bytes that are all on the page; none if they are not.
-    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
         let range = self.offsets(address, bytes.len())?;
         bytes.copy_from_slice(self.bytes.get(range)?);
         Some(())
     }
 
-    /// Puts what differs here over bytes that were read from the process at an address.
-    pub(crate) fn overlay(&self, address: u64, bytes: &mut [u8]) {
-        let changed = self.bytes.get(self.changed.clone()).unwrap_or_default();
-        overlay(
-            self.start + self.changed.start as u64,
-            changed,
-            address,
-            bytes,
-        );
-        for (start, run) in &self.ahead {
-            overlay(*start, run, address, bytes);
-        }
-    }
-
     /// Changes bytes of the page; none if they are not all on it.
-    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
         let range = self.offsets(address, bytes.len())?;
         self.bytes.get_mut(range.clone())?.copy_from_slice(bytes);
         self.changed = if self.changed.is_empty() {
@@ -62,6 +55,46 @@ impl StagedPage {
             self.changed.start.min(range.start)..self.changed.end.max(range.end)
         };
         Some(())
+    }
+
+    /// What is to be written: an address, and what is there.
+    fn change(&self) -> (u64, &[u8]) {
+        let changed = self.bytes.get(self.changed.clone()).unwrap_or_default();
+        (self.start + self.changed.start as u64, changed)
+    }
+
+    fn offsets(&self, address: u64, length: usize) -> Option<Range<usize>> {
+        let start = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let end = start.checked_add(length)?;
+        (end <= self.bytes.len()).then_some(start..end)
+    }
+}
+
+impl StagedPage {
+    /// A page of code as it is now.
+    pub(crate) const fn new(code: ChangedPage) -> Self {
+        Self {
+            code,
+            ahead: Vec::new(),
+            scattered: Vec::new(),
+        }
+    }
+
+    /// Reads bytes that are all on the page; none if they are not.
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+        self.code.read(address, bytes)
+    }
+
+    /// Puts what differs here over bytes that were read from the process at an address.
+    pub(crate) fn overlay(&self, address: u64, bytes: &mut [u8]) {
+        for (start, run) in self.writes() {
+            overlay(start, run, address, bytes);
+        }
+    }
+
+    /// Changes bytes of the page; none if they are not all on it.
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        self.code.write(address, bytes)
     }
 
     /// Notes bytes elsewhere that must be in the process before the page. They are added to a run that ends where they begin.
@@ -78,25 +111,41 @@ impl StagedPage {
         }
     }
 
+    /// The same for a few bytes on a page of the tracer's own, which the process has as `page` gives it. What changes on it is written
+    /// at once.
+    pub(crate) fn scatter_ahead(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        page: impl FnOnce() -> Option<ChangedPage>,
+    ) {
+        let known = (self.scattered.iter_mut()).find_map(|page| page.write(address, bytes));
+        if known.is_some() {
+            return;
+        }
+        if let Some(mut page) = page() {
+            for (start, run) in &self.ahead {
+                overlay(*start, run, page.start, &mut page.bytes);
+            }
+            if page.write(address, bytes).is_some() {
+                self.scattered.push(page);
+                return;
+            }
+        }
+        self.write_ahead(address, bytes);
+    }
+
     /// Whether this is the page at an address.
     pub(crate) const fn is_at(&self, page: u64) -> bool {
-        self.start == page
+        self.code.start == page
     }
 
     /// What is to be written to the process, in this order.
     pub(crate) fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let changed = self.bytes.get(self.changed.clone()).unwrap_or_default();
-        let page = (self.start + self.changed.start as u64, changed);
-        self.ahead
-            .iter()
-            .map(|(address, run)| (*address, run.as_slice()))
-            .chain((!changed.is_empty()).then_some(page))
-    }
-
-    fn offsets(&self, address: u64, length: usize) -> Option<Range<usize>> {
-        let start = usize::try_from(address.checked_sub(self.start)?).ok()?;
-        let end = start.checked_add(length)?;
-        (end <= self.bytes.len()).then_some(start..end)
+        let ahead = (self.ahead.iter()).map(|(address, run)| (*address, run.as_slice()));
+        let pages = self.scattered.iter().chain(std::iter::once(&self.code));
+        let changed = pages.map(ChangedPage::change);
+        ahead.chain(changed.filter(|(_, bytes)| !bytes.is_empty()))
     }
 }
 
@@ -121,8 +170,12 @@ mod tests {
 
     const PAGE: u64 = 0x7000;
 
+    fn page_at(address: u64) -> ChangedPage {
+        ChangedPage::new(address, vec![0x90; PAGE_SIZE as usize])
+    }
+
     fn page() -> StagedPage {
-        StagedPage::new(PAGE, vec![0x90; PAGE_SIZE as usize])
+        StagedPage::new(page_at(PAGE))
     }
 
     #[test]
@@ -144,6 +197,26 @@ mod tests {
             (0x200, &[5]),
             (0x101, &[6]),
             (PAGE + 10, &changed),
+        ];
+        assert!(page.writes().eq(expected));
+    }
+
+    #[test]
+    fn what_is_scattered_on_a_page_is_written_at_once() {
+        const OURS: u64 = 0x20_0000;
+        let mut page = page();
+        page.write(PAGE, &[1]).expect("on the page");
+        page.scatter_ahead(OURS + 9, &[7, 8], || Some(page_at(OURS)));
+        page.scatter_ahead(OURS + 6, &[5], || None);
+        // On two pages.
+        page.scatter_ahead(OURS + PAGE_SIZE - 1, &[3, 4], || Some(page_at(OURS)));
+        let mut read = [0; 3];
+        page.overlay(OURS + 8, &mut read);
+        assert_eq!(read, [0x90, 7, 8]);
+        let expected: [(u64, &[u8]); 3] = [
+            (OURS + PAGE_SIZE - 1, &[3, 4]),
+            (OURS + 6, &[5, 0x90, 0x90, 7, 8]),
+            (PAGE, &[1]),
         ];
         assert!(page.writes().eq(expected));
     }

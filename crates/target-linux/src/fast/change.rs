@@ -171,7 +171,7 @@ impl Patcher<'_> {
             let [a, b, c, d] = distance.to_le_bytes();
             self.tracee
                 .memory
-                .write_target(springboard, &[0xe9, a, b, c, d])
+                .write_target_among_others(springboard, &[0xe9, a, b, c, d])
                 .map_err(write)?;
         }
         let bytes = jump
