@@ -70,10 +70,14 @@ pub fn call_points(symbols: &Symbols, function: &Function, entry: Address) -> Ve
     std::iter::once(entry_point).chain(exits).collect()
 }
 
-/// The instructions that always come before one of a function, the nearest first. None is a call or a branch, and no branch of
+/// The instructions that always come before one of a function with these ranges, the nearest first. None is a call or a branch, and no branch of
 /// the function leads between them and it. Only for x86; at most four instructions.
 #[must_use]
-pub fn straight_before(symbols: &Symbols, function: &Function, address: Address) -> Vec<Address> {
+pub fn straight_before(
+    symbols: &Symbols,
+    ranges: &[(Address, Address)],
+    address: Address,
+) -> Vec<Address> {
     let bitness = match symbols.architecture().unwrap_or(Architecture::X86_64) {
         Architecture::X86_64 => 64,
         Architecture::I386 => 32,
@@ -82,7 +86,7 @@ pub fn straight_before(symbols: &Symbols, function: &Function, address: Address)
     let mut before: Vec<Address> = Vec::new();
     let mut found = None;
     let mut targets = BTreeSet::new();
-    for (start, end) in &function.ranges {
+    for (start, end) in ranges {
         let length = end.0.saturating_sub(start.0).min(LARGEST);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         if !symbols.read_only_memory(*start, &mut bytes) {

@@ -39,6 +39,8 @@ pub(super) struct Selection {
 pub(super) struct PlannedFunction {
     pub(super) name: String,
     pub(super) entry: Address,
+    /// Its code.
+    pub(super) ranges: Vec<(Address, Address)>,
     /// Where its calls begin and end, the entry first.
     pub(super) sites: Vec<(Address, SiteRole)>,
 }
@@ -124,7 +126,7 @@ impl Selection {
         functions.sort_by_key(|function| function.entry);
         functions.dedup_by_key(|function| function.entry);
         functions.retain(|function| self.entries.insert(function.entry));
-        for function in &functions {
+        for function in functions {
             if symbols.is_go_code(function.entry) {
                 plan.left_out.add(&function.name, OF_GO);
                 continue;
@@ -181,8 +183,8 @@ fn functions_of_program(symbols: &Symbols) -> Vec<Function> {
     functions
 }
 
-fn planned(symbols: &Symbols, function: &Function) -> PlannedFunction {
-    let points = call_points(symbols, function, function.entry);
+fn planned(symbols: &Symbols, function: Function) -> PlannedFunction {
+    let points = call_points(symbols, &function, function.entry);
     let sites = points.into_iter().filter_map(|point| {
         let role = match point.role {
             SpanRole::Entry => SiteRole::Entry,
@@ -202,8 +204,9 @@ fn planned(symbols: &Symbols, function: &Function) -> PlannedFunction {
         Some((point.address, role))
     });
     PlannedFunction {
-        name: function.name.clone(),
+        name: function.name,
         entry: function.entry,
+        ranges: function.ranges,
         sites: sites.collect(),
     }
 }

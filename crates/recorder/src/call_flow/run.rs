@@ -1,6 +1,6 @@
 //! A run that follows calls, from the first look at the symbols to the tree.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use tracewire_call_flow::{Event as Passed, Follower, Function, Heat, Site};
@@ -454,6 +454,7 @@ impl Flow {
         left_out: &mut LeftOut,
     ) -> Placed {
         let mut sites = Vec::new();
+        let mut ranges = Vec::new();
         let first = self.functions.len();
         for function in functions {
             if self.sites + function.sites.len() > CallEvents::MOST_SITES {
@@ -479,23 +480,23 @@ impl Flow {
             }
             self.functions
                 .push(function.sites.into_iter().map(|(site, _)| site).collect());
+            ranges.push(function.ranges);
         }
         let wanted: Vec<(Address, SiteNumber)> = (sites.iter())
             .map(|(address, number, _)| (*address, *number))
             .collect();
         let refused = events.insert(process, &wanted);
-        let site_of: HashMap<SiteNumber, (Address, usize)> = (sites.iter())
-            .map(|(address, number, function)| (*number, (*address, *function)))
-            .collect();
         let refused = refused.into_iter().filter_map(|refusal| {
-            let (address, function) = site_of.get(&refusal.site).copied()?;
+            let place = sites.binary_search_by_key(&refusal.site, |(_, number, _)| *number);
+            let (address, _, function) = *sites.get(place.ok()?)?;
+            let ranges = ranges.get(function - first)?;
             Some(ExitRefused {
                 site: refusal.site,
                 address,
                 function,
                 reason: refusal.reason,
                 earlier: self
-                    .earlier_exits(symbols, refusal.site, address)
+                    .earlier_exits(symbols, ranges, refusal.site, address)
                     .into_iter(),
             })
         });
@@ -510,13 +511,24 @@ impl Flow {
     }
 
     /// The instructions that always come before an exit, the nearest first: its pad may be at one of them. None for an entry.
-    fn earlier_exits(&self, symbols: &Symbols, site: SiteNumber, address: Address) -> Vec<Address> {
+    fn earlier_exits(
+        &self,
+        symbols: &Symbols,
+        ranges: &[(Address, Address)],
+        site: SiteNumber,
+        address: Address,
+    ) -> Vec<Address> {
         if !self.follower.is_exit(site.index()) {
             return Vec::new();
         }
-        let function = symbols.function_at(address);
-        function.map_or_else(Vec::new, |function| {
-            straight_before(symbols, &function, address)
+        let is_around = |(from, to): &(Address, Address)| (*from..*to).contains(&address);
+        if ranges.iter().any(is_around) {
+            return straight_before(symbols, ranges, address);
+        }
+        // In a part of the function that has another symbol.
+        let part = symbols.function_at(address);
+        part.map_or_else(Vec::new, |part| {
+            straight_before(symbols, &part.ranges, address)
         })
     }
 
