@@ -6,7 +6,7 @@ use tracewire_model::Address;
 use crate::code_place::CodePlace;
 use crate::dwarf::block::{Block, BlockKind};
 use crate::dwarf::index::NameKind;
-use crate::dwarf::{DebugInformation, Die, Value};
+use crate::dwarf::{DebugInformation, Die, Entry, Value};
 use crate::location::{CallerPlace, Function, SourcePlace};
 use crate::module::{ElfSymbolKind, Module, demangle};
 use crate::modules::Modules;
@@ -70,9 +70,9 @@ impl<'a> Functions<'a> {
         let entry = debug.entry(die)?;
         let ranges = debug.ranges(die.unit, &entry);
         let entry_address = ranges.first()?.0;
-        let (file, line) = declared_at(debug, die);
+        let (file, line) = declared_by(debug, die.unit, &entry);
         Some(Function {
-            name: function_name(debug, die)?,
+            name: name_of(debug, die, &entry)?,
             linkage_name: debug.linkage_name(die.unit, &entry),
             entry: module.biased(entry_address),
             ranges: ranges
@@ -190,7 +190,10 @@ pub(crate) fn block_name(debug: &DebugInformation, unit: usize, block: &Block) -
 
 /// The name of a function as GDB shows it in a frame line.
 pub(crate) fn function_name(debug: &DebugInformation, die: Die) -> Option<String> {
-    let entry = debug.entry(die)?;
+    name_of(debug, die, &debug.entry(die)?)
+}
+
+fn name_of(debug: &DebugInformation, die: Die, entry: &Entry) -> Option<String> {
     let language = debug.facts(die.unit).language;
     if !language.is_like_c() {
         let index = debug.index();
@@ -200,7 +203,7 @@ pub(crate) fn function_name(debug: &DebugInformation, die: Die) -> Option<String
             return Some(index.qualified(debug, &name));
         }
     }
-    debug.name(die.unit, &entry)
+    debug.name(die.unit, entry)
 }
 
 /// The file of the function `main`: GDB's default for a line number without a file.
@@ -211,18 +214,25 @@ pub(crate) fn default_file(modules: &Modules) -> Option<String> {
 
 /// Where an entry is declared.
 pub(crate) fn declared_at(debug: &DebugInformation, die: Die) -> (Option<String>, u64) {
+    match debug.entry(die) {
+        Some(entry) => declared_by(debug, die.unit, &entry),
+        None => (None, 0),
+    }
+}
+
+fn declared_by(debug: &DebugInformation, unit: usize, entry: &Entry) -> (Option<String>, u64) {
     let number = |value: &Value| match value {
         gimli::AttributeValue::FileIndex(file) => Some(*file),
         other => other.udata_value(),
     };
     let file = debug
-        .attribute(die, constants::DW_AT_decl_file)
+        .attribute_of(unit, entry, constants::DW_AT_decl_file)
         .and_then(|(unit, value)| {
             let lines = debug.lines(unit);
             Some(lines.file(number(&value)?)?.name.clone())
         });
     let line = debug
-        .attribute(die, constants::DW_AT_decl_line)
+        .attribute_of(unit, entry, constants::DW_AT_decl_line)
         .and_then(|(_, value)| number(&value));
     (file, line.unwrap_or(0))
 }
