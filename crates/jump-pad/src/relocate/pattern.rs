@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Bytes that begin no instruction in 64-bit mode, today or in any announced extension. The processor raises an invalid-opcode
-/// fault (Intel's manual, volume 2, A.3: those marked i64 that are not reused as prefixes).
+/// fault (Intel's manual, volume 2, A.3: those marked i64 that are not reused as prefixes). In rising order.
 const NOT_INSTRUCTIONS: [u8; 18] = [
     0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x82, 0x9a, 0xce,
     0xd4, 0xea,
@@ -26,6 +26,18 @@ impl ByteRule {
             Self::Any => true,
             Self::Is(only) => only == byte,
             Self::NoInstruction => NOT_INSTRUCTIONS.contains(&byte),
+        }
+    }
+
+    /// The lowest byte that it admits from this one on.
+    fn next(self, byte: u8) -> Option<u8> {
+        match self {
+            Self::Any => Some(byte),
+            Self::Is(only) => (only >= byte).then_some(only),
+            Self::NoInstruction => {
+                let mut rising = NOT_INSTRUCTIONS.iter();
+                rising.find(|admitted| **admitted >= byte).copied()
+            }
         }
     }
 }
@@ -78,22 +90,18 @@ impl Pattern {
             let distance = i32::try_from(target.wrapping_sub(self.from).cast_signed()).ok()?;
             let bytes = distance.to_le_bytes();
             // The highest byte that does not fit is the one to count up; all below it begin again.
-            let wrong = (0..4_u32).rev().find(|index| !self.fits(*index, &bytes));
-            let Some(wrong) = wrong else {
+            let mut places = (0..4_u32).zip(self.rules).zip(bytes).rev();
+            let wrong = places.find(|((_, rule), byte)| !rule.admits(*byte));
+            let Some(((index, rule), byte)) = wrong else {
                 return Some(target);
             };
-            let unit = 1_u64 << (8 * wrong);
+            // Where none is left, the byte above counts up.
+            let next = rule.next(byte).map_or(1 << 8, u64::from);
+            let unit = 1_u64 << (8 * index);
             let above = target.wrapping_sub(self.from) & (unit - 1);
-            target = target.checked_add(unit - above)?;
+            target = target.checked_add((next - u64::from(byte)) * unit - above)?;
         }
         None
-    }
-
-    fn fits(&self, index: u32, bytes: &[u8; 4]) -> bool {
-        match (self.rules.get(index as usize), bytes.get(index as usize)) {
-            (Some(rule), Some(byte)) => rule.admits(*byte),
-            _ => false,
-        }
     }
 
     /// The ranges that contain all fitting targets, near ones first. The bytes above the lowest two are the same within a range.
@@ -105,9 +113,16 @@ impl Pattern {
     pub fn spans(&self) -> impl Iterator<Item = Span> + use<> {
         let pattern = *self;
         let [.., fourth] = pattern.rules;
+        let near = match fourth {
+            ByteRule::Is(only) => {
+                let high = only.cast_signed();
+                let near = high.max(-1 - high);
+                near..=near
+            }
+            ByteRule::Any | ByteRule::NoInstruction => 0..=i8::MAX,
+        };
         // 0, -1, 1, -2, and so on.
-        (0..=i8::MAX)
-            .flat_map(|high| [high, -1 - high])
+        near.flat_map(|high| [high, -1 - high])
             .filter(move |high| fourth.admits(high.cast_unsigned()))
             .map(move |high| Span { pattern, high })
     }
@@ -136,9 +151,13 @@ impl Span {
         const WINDOW: i64 = 1 << 16;
         let Self { pattern, high } = self;
         let [_, _, third, _] = pattern.rules;
-        (0..=u8::MAX)
-            // Below zero, near targets have a large third byte.
-            .map(move |third| if high < 0 { u8::MAX - third } else { third })
+        // Below zero, near targets have a large third byte.
+        let turned = move |byte| if high < 0 { u8::MAX - byte } else { byte };
+        let near = match third {
+            ByteRule::Is(only) => turned(only)..=turned(only),
+            ByteRule::Any | ByteRule::NoInstruction => 0..=u8::MAX,
+        };
+        near.map(turned)
             .filter(move |low| third.admits(*low))
             .filter_map(move |low| {
                 let upper = i16::from_le_bytes([low, high.cast_unsigned()]);
