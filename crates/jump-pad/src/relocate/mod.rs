@@ -44,4 +44,4 @@ pub use copy::{Copy, Place, SLOT_SIZE, Spot, Spots};
 pub use instruction::{Displaced, Kind, MAX_INSTRUCTION};
 pub use jump::{JUMP_LENGTH, Jump, Way};
 pub use landings::{landing, landings};
-pub use pattern::{ByteRule, Pattern, Span};
+pub use pattern::{ByteRule, Pattern, Region};

@@ -106,11 +106,11 @@ impl Pattern {
 
     /// The ranges that contain all fitting targets, near ones first. The bytes above the lowest two are the same within a range.
     pub fn windows(&self) -> impl Iterator<Item = Range<u64>> + use<> {
-        self.spans().flat_map(Span::windows)
+        self.regions().flat_map(Region::windows)
     }
 
-    /// The spans that contain all fitting targets, near ones first.
-    pub fn spans(&self) -> impl Iterator<Item = Span> + use<> {
+    /// The regions of 16 MiB that contain all fitting targets, near ones first.
+    pub fn regions(&self) -> impl Iterator<Item = Region> + use<> {
         let pattern = *self;
         let [.., fourth] = pattern.rules;
         let near = match fourth {
@@ -124,18 +124,18 @@ impl Pattern {
         // 0, -1, 1, -2, and so on.
         near.flat_map(|high| [high, -1 - high])
             .filter(move |high| fourth.admits(high.cast_unsigned()))
-            .map(move |high| Span { pattern, high })
+            .map(move |high| Region { pattern, high })
     }
 }
 
 /// The targets of displacements with the same highest byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
+pub struct Region {
     pattern: Pattern,
     high: i8,
 }
 
-impl Span {
+impl Region {
     /// The addresses of all targets, those that do not fit included.
     #[must_use]
     pub fn range(self) -> Range<u64> {
@@ -206,7 +206,7 @@ mod tests {
             if pattern.displacement(target).is_some() {
                 let inside = pattern.windows().any(|window| window.contains(&target));
                 prop_assert!(inside);
-                let inside = pattern.spans().any(|span| span.range().contains(&target));
+                let inside = pattern.regions().any(|region| region.range().contains(&target));
                 prop_assert!(inside);
             }
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use tracewire_jump_pad::relocate::{
-    Block, JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Span, Unmovable, Way, landing, landings,
+    Block, JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Region, Unmovable, Way, landing, landings,
 };
 
 use super::code_arena::CodeArena;
@@ -291,14 +291,14 @@ fn ready_place(
     pattern: &Pattern,
     reaches: impl Fn(&u64) -> bool,
 ) -> Option<u64> {
-    let spans = pattern.spans().filter(|span| {
-        let range = span.range();
+    let regions = pattern.regions().filter(|region| {
+        let range = region.range();
         let gap = areas.free_from(range.start);
         gap.is_ok() || gap.is_err_and(|gap| gap.end < range.end)
     });
     let mut gap = 0..0;
-    spans
-        .flat_map(Span::windows)
+    regions
+        .flat_map(Region::windows)
         .take(MOST_WINDOWS)
         .find_map(|window| {
             if gap.start <= window.start && window.end <= gap.end {
