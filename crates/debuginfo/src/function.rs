@@ -169,8 +169,8 @@ fn describe(code: &CodePlace<'_>, place: &mut SourcePlace) {
             }),
         }
         let file = block.call_file.and_then(|number| {
-            let lines = code.debug().lines(code.unit);
-            lines.file(number).map(|file| file.name.clone())
+            let files = code.debug().file_names(code.unit);
+            files.file(number).map(|file| file.name.clone())
         });
         call = Some((file, block.call_line));
     }
@@ -228,8 +228,9 @@ fn declared_by(debug: &DebugInformation, unit: usize, entry: &Entry) -> (Option<
     let file = debug
         .attribute_of(unit, entry, constants::DW_AT_decl_file)
         .and_then(|(unit, value)| {
-            let lines = debug.lines(unit);
-            Some(lines.file(number(&value)?)?.name.clone())
+            // The lines of a large unit take long to read.
+            let files = debug.file_names(unit);
+            Some(files.file(number(&value)?)?.name.clone())
         });
     let line = debug
         .attribute_of(unit, entry, constants::DW_AT_decl_line)

@@ -129,20 +129,49 @@ impl LineTable {
     }
 }
 
-/// The files of a unit's line table, each with its name as given and its full path.
-pub(crate) fn file_names(debug: &DebugInformation, number: usize) -> Vec<(String, String)> {
-    let Some(program) = debug
-        .unit(number)
-        .and_then(|unit| unit.line_program.as_ref())
-    else {
-        return Vec::new();
-    };
-    Builder::new(debug, number, program.header())
-        .table
-        .files
-        .into_iter()
-        .map(|file| (file.name, file.path))
-        .collect()
+/// The files of a unit's line table, without the lines.
+#[derive(Debug, Default)]
+pub(crate) struct FileNames {
+    files: Vec<FileName>,
+    /// The table's file numbers, as indices into `files`.
+    numbers: HashMap<u64, usize>,
+}
+
+/// The name of a source file.
+#[derive(Debug)]
+pub(crate) struct FileName {
+    /// As the compiler was given it; what GDB shows.
+    pub(crate) name: String,
+    /// With directories, as far as known.
+    pub(crate) path: String,
+}
+
+impl FileNames {
+    /// Reads the files of a unit. Its line program is not run.
+    pub(crate) fn read(debug: &DebugInformation, number: usize) -> Self {
+        let unit = debug.unit(number);
+        let Some(program) = unit.and_then(|unit| unit.line_program.as_ref()) else {
+            return Self::default();
+        };
+        let LineTable { files, numbers } = Builder::new(debug, number, program.header()).table;
+        let files = files
+            .into_iter()
+            .map(|FileLines { name, path, .. }| FileName { name, path });
+        Self {
+            files: files.collect(),
+            numbers,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &FileName> {
+        self.files.iter()
+    }
+
+    /// The file that a `DW_AT_decl_file` or `DW_AT_call_file` number names.
+    pub(crate) fn file(&self, number: u64) -> Option<&FileName> {
+        self.files.get(*self.numbers.get(&number)?)
+    }
 }
 
 /// Of several entries at one address, one that is a statement.

@@ -28,7 +28,7 @@ use block::BlockTree;
 use descriptors::Descriptors;
 pub(crate) use die::{Die, Entry, Unit, Value, flag};
 use index::{Index, Name};
-use line::LineTable;
+use line::{FileNames, LineTable};
 use linkage::LinkageNames;
 use split::{SplitReader, SplitUnit};
 
@@ -74,7 +74,7 @@ struct UnitSlot {
     unit: OnceLock<Option<Box<Unit>>>,
     facts: OnceLock<Arc<UnitFacts>>,
     blocks: OnceLock<Arc<BlockTree>>,
-    files: OnceLock<Arc<Vec<(String, String)>>>,
+    files: OnceLock<Arc<FileNames>>,
     lines: OnceLock<Arc<LineTable>>,
 }
 
@@ -301,12 +301,12 @@ impl DebugInformation {
         }
     }
 
-    /// The files of a unit's line table (name as given, full path), without running its program.
-    pub(crate) fn file_names(&self, unit: usize) -> Arc<Vec<(String, String)>> {
+    /// The files of a unit's line table, without running its program.
+    pub(crate) fn file_names(&self, unit: usize) -> Arc<FileNames> {
         match self.slots().get(unit) {
             Some(slot) => Arc::clone(
                 slot.files
-                    .get_or_init(|| Arc::new(line::file_names(self, unit))),
+                    .get_or_init(|| Arc::new(FileNames::read(self, unit))),
             ),
             None => Arc::default(),
         }

@@ -4,6 +4,7 @@
 use super::kept::{Kept, Key};
 use crate::dwarf::DebugInformation;
 use crate::dwarf::index::hash;
+use crate::dwarf::line::FileName;
 
 /// The kind of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +34,7 @@ impl KnownNames {
             .map(|hash| of_kind(Kind::Entry, hash))
             .collect();
         for unit in 0..debug.unit_count() {
-            for (name, path) in debug.file_names(unit).iter() {
+            for FileName { name, path } in debug.file_names(unit).iter() {
                 let last = [name, path].map(|name| of_kind(Kind::File, hash(last_part(name))));
                 hashes.extend(last);
             }

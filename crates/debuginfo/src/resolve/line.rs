@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::dwarf::line::{FileLines, names_file};
+use crate::dwarf::line::{FileLines, FileName, names_file};
 use crate::error::LocationError;
 use crate::function::block_name;
 use crate::location::ResolvedLocation;
@@ -123,7 +123,7 @@ impl Resolution<'_> {
         for module in self.modules.iter() {
             let debug = module.debug();
             for unit in 0..debug.unit_count() {
-                for (name, _) in debug.file_names(unit).iter() {
+                for FileName { name, .. } in debug.file_names(unit).iter() {
                     names.insert(name.clone());
                 }
             }
@@ -186,7 +186,7 @@ pub(crate) fn units_with_file(module: &Module, file: &str) -> Vec<usize> {
             debug
                 .file_names(unit)
                 .iter()
-                .any(|(name, path)| names_file(name, file) || names_file(path, file))
+                .any(|FileName { name, path }| names_file(name, file) || names_file(path, file))
         })
         .collect()
 }
