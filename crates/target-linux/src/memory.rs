@@ -26,7 +26,7 @@ pub(crate) trait ReadMemory {
 pub(crate) struct Memory {
     /// `/proc/TID/mem`, which reads and writes regardless of protection.
     file: File,
-    /// The bytes that stood where ours stand now, by their address.
+    /// The bytes of the program where ours are now, by their address.
     displaced: BTreeMap<u64, u8>,
     /// The page of code that is being changed, until it is written.
     staged: Option<StagedPage>,
@@ -264,7 +264,7 @@ impl Memory {
         self.write(address, bytes)
     }
 
-    /// Writes bytes as the program's own: where a byte of ours stands, it stays, over the new one.
+    /// Writes bytes as the program's own: where there is a byte of ours, it stays, over the new one.
     pub(crate) fn write_through(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let mut shown = bytes.to_vec();
         for (byte, place) in shown.iter_mut().zip(address..) {

@@ -216,7 +216,7 @@ impl RemoteTarget {
         self.inserts_elsewhere = elsewhere;
     }
 
-    /// Takes the threads that stand past a tracepoint: the next instruction of each is no hit, if it is at this address.
+    /// Takes the threads that are stopped past a tracepoint: the next instruction of each is no hit, if it is at this address.
     pub fn take_passed(&mut self) -> Vec<(Option<ThreadSelector>, Address)> {
         std::mem::take(&mut self.collected).into_iter().collect()
     }

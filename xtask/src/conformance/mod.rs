@@ -47,7 +47,7 @@ pub enum Suite {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Server {
-    /// Run Tracewire, and compare with the results of gdbserver that stand in the repository
+    /// Run Tracewire, and compare with the results of gdbserver that are in the repository
     Tracewire,
     /// Run gdbserver
     Gdbserver,

@@ -34,7 +34,7 @@ pub(crate) struct Block {
     counts: Vec<u32>,
     /// Whether each of them has an instruction.
     have_instruction: Vec<bool>,
-    /// Rows of templates that stand one after the other: the first, and how many.
+    /// Rows of templates that follow one another: the first, and how many.
     runs: Vec<(u16, u16)>,
     times: Steps,
     ids: Steps,

@@ -23,7 +23,7 @@ pub(super) struct Again {
     pub(super) architecture: Option<Architecture>,
     pub(super) data_order: Option<DataOrder>,
     pub(super) key: Key,
-    /// Where it may stand, the best place first.
+    /// Where it may be, the best place first.
     pub(super) places: Vec<PathBuf>,
 }
 

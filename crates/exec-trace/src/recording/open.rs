@@ -25,7 +25,7 @@ pub struct OpenOptions<'a> {
     pub data_order: Option<DataOrder>,
     /// What memory held before the trace, such as the program's file says.
     pub image: Image,
-    /// A folder for indexes that cannot stand beside their traces, and for those of pipes.
+    /// A folder for indexes that cannot be beside their traces, and for those of pipes.
     pub cache: Option<PathBuf>,
     /// Receives how far the making of an index is.
     pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,

@@ -19,7 +19,7 @@ use super::cursor::is_blank;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected {expected}")]
 pub struct LineError {
-    /// What should have stood there.
+    /// What was expected there.
     pub expected: &'static str,
     /// Where the token starts in the line, in bytes.
     pub start: u32,

@@ -27,7 +27,7 @@ use crate::thread::Thread;
 pub(crate) const JUMP_REACH: u64 = 2 * JUMP_LENGTH as u64;
 
 impl Patcher<'_> {
-    /// Puts a jump in, to a pad with this body. All threads stand.
+    /// Puts a jump in, to a pad with this body. All threads are stopped.
     pub(crate) fn insert_jump(&mut self, site: u64, body: Body) -> Result<(), NoJump> {
         if self.tracee.fast.has_jump(site) {
             self.take_jump_out(site)
@@ -107,7 +107,7 @@ impl Patcher<'_> {
                 self.put_jump(site, body)
             };
             if let Err(why) = placed {
-                // A breakpoint changes one byte, which lower jumps that still stand may read.
+                // A breakpoint changes one byte, which lower jumps that are still there may read.
                 if Some(site) == self.tracee.program.dynamic_linker.hook() {
                     self.place_loader_hook();
                     continue;
@@ -218,7 +218,7 @@ impl Patcher<'_> {
         Ok(())
     }
 
-    /// Takes the jump at a site out, if there is one. All threads stand.
+    /// Takes the jump at a site out, if there is one. All threads are stopped.
     pub(crate) fn take_jump_out(&mut self, site: u64) -> std::io::Result<()> {
         let Some(patch) = self.tracee.fast.jumps.get(&site) else {
             return Ok(());

@@ -15,7 +15,7 @@ struct Place {
     opcode: Option<Opcode>,
     /// The brackets held an address and an index.
     has_both: bool,
-    /// Nothing stood before the address.
+    /// Nothing is before the address.
     is_bare: bool,
 }
 
