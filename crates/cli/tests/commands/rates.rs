@@ -366,5 +366,5 @@ fn hits_in_a_library_that_is_closed_stay_counted() {
 #[test]
 fn a_rescue_knows_what_a_killed_recording_has_skipped() {
     let (_, rescued) = of_a_killed_recording(5000, &["--rate", THREE]);
-    rescued.says(&["4997 hits skipped, for --rate or --budget"]);
+    rescued.says(&["4997 hits skipped, for a pick, --rate or --budget"]);
 }
