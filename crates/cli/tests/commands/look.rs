@@ -281,7 +281,11 @@ fn shells_and_man_know_the_commands() {
 #[test]
 fn help_teaches() {
     let help = run("record --help").code(0).stdout;
-    for words in ["while-stepping", "LOCATION [if COND] [PICK] [: LIST]", "Examples:"] {
+    for words in [
+        "while-stepping",
+        "LOCATION [if COND] [PICK] [: LIST]",
+        "Examples:",
+    ] {
         assert!(help.contains(words), "{words} in:\n{help}");
     }
     let version = run("--version").code(0).stdout;
