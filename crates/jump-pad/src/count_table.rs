@@ -1,8 +1,8 @@
 //! The tables of aggregates in the shared memory, and the slots of calls that have begun.
 //!
-//! A table has as many shards as there are cpus, up to [`MOST_SHARDS`], so that cpus do not contend. A shard is open addressing:
+//! A table has as many shards as there are cpus, up to [`MOST_SHARDS`], so that cpus do not contend; that of a pick has one. A shard is open addressing:
 //! an entry is one of [`PROBES`] places from the one that the hash of its keys gives. An entry's first word is 0 while it is free
-//! and 1 while a pad writes the keys. Then it is the hash and never changes. An entry that is being written is skipped: its
+//! and 1 while a pad writes the keys. Then it is the hash and never changes. An entry that is being written is skipped, by a pick after a moment: its
 //! writer may be the same thread, interrupted by a signal handler. So the same keys can have several entries, within a shard and
 //! across shards, and a reader adds them. A hit changes one word, or two at once, so a reader sees it wholly or not at all.
 //!

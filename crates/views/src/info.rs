@@ -138,7 +138,7 @@ pub struct TracepointInfo {
     /// How often it was hit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hits: Option<u64>,
-    /// How many of the hits made no frame, because the run limited how often it may make one.
+    /// How many of the hits made no frame, because the run limited how often it may make one, or it was not picked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
     /// When it was out of the program, because the run had a budget. Its hits were not counted then.
