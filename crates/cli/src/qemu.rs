@@ -61,8 +61,8 @@ pub struct QemuArguments {
     /// Run the tracepoints of a file of GDB's commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", requires = "elf", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// Run a tracepoint: 'LOCATION [if COND] [PICK] [: LIST]'; may be given several times
     #[arg(
+        help = "Run a tracepoint: 'LOCATION [if COND] [PICK] [: LIST]'; may be given several times",
         short = 't',
         long = "tracepoint",
         value_name = "SPEC",

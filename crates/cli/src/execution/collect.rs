@@ -43,8 +43,8 @@ pub struct CollectArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: 'LOCATION [if COND] [PICK] [: LIST]'; may be given several times
     #[arg(
+        help = "A tracepoint: 'LOCATION [if COND] [PICK] [: LIST]'; may be given several times",
         short = 't',
         long = "tracepoint",
         value_name = "SPEC",
