@@ -284,16 +284,20 @@ impl Counts {
             }
         }
         let kept = kept.filter(|_| matches!(is_wanted, Ok(true)) && is_picked);
-        if let Some(pads) = pads {
-            pads.begin_call(place, is_loop, kept);
-            return is_picked;
-        }
-        match kept {
-            None => _ = self.calls.remove(&place),
-            Some(_) if is_loop && self.calls.contains_key(&place) => {}
-            Some(kept) => _ = self.calls.insert(place, (now, kept)),
-        }
-        is_picked
+        let is_kept = kept.is_some();
+        let is_measured = match (pads, kept) {
+            (Some(pads), kept) => pads.begin_call(place, is_loop, kept),
+            (None, kept) => {
+                match kept {
+                    None => _ = self.calls.remove(&place),
+                    Some(_) if is_loop && self.calls.contains_key(&place) => {}
+                    Some(kept) => _ = self.calls.insert(place, (now, kept)),
+                }
+                is_kept
+            }
+        };
+        // The frame of the end is made by what is kept of the call.
+        is_measured || !plan.picks
     }
 
     /// Counts a hit for a pick that no pad has.

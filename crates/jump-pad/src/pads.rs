@@ -232,6 +232,14 @@ impl JumpPads {
         self.memory.news.without_stack.load(Ordering::Relaxed)
     }
 
+    /// How many calls of these tracepoints had no slot.
+    fn calls_lost(&self, is_one: impl Fn(TracepointNumber) -> bool) -> u64 {
+        let blocks = (0..).zip(&self.blocks);
+        let own = blocks.filter(|(_, (number, _))| is_one(*number));
+        own.map(|(block, _)| self.shared().counts(block).calls_lost)
+            .sum()
+    }
+
     /// Moves frames from the reader to a sink. Returns how many bytes that were.
     fn give(
         &mut self,
@@ -449,10 +457,7 @@ impl Pads for JumpPads {
         let tables = self.tables.iter().map(|known| {
             let mut table = self.shared().aggregate(&known.aggregate, &known.table);
             if known.is_of_calls {
-                let blocks = (0..).zip(&self.blocks);
-                let own = blocks.filter(|(_, (number, _))| *number == known.number);
-                let lost = own.map(|(block, _)| self.shared().counts(block).calls_lost);
-                table.without_room += lost.sum::<u64>();
+                table.without_room += self.calls_lost(|number| number == known.number);
             }
             (known.number, known.aggregate.clone(), table)
         });
@@ -474,14 +479,17 @@ impl Pads for JumpPads {
         self.shared().has_call(call_key(call.0, call.1))
     }
 
-    fn begin_call(&mut self, call: CallKey, is_loop: bool, kept: Option<Vec<u64>>) {
+    fn begin_call(&mut self, call: CallKey, is_loop: bool, kept: Option<Vec<u64>>) -> bool {
+        let is_kept = kept.is_some();
         let key = call_key(call.0, call.1);
-        if !self.shared().begin_call(key, is_loop, kept.as_deref()) {
+        let has_slot = self.shared().begin_call(key, is_loop, kept.as_deref());
+        if !has_slot {
             let block = self.blocks.iter().position(|(number, _)| *number == call.0);
             if let Some(block) = block.and_then(|block| u32::try_from(block).ok()) {
                 self.shared().lose_call(block);
             }
         }
+        is_kept && has_slot
     }
 
     fn end_call(&mut self, call: CallKey) -> Option<(u64, Vec<u64>)> {
@@ -589,6 +597,7 @@ impl Pads for JumpPads {
             too_long: in_rings.too_long,
             without_stack: self.without_stack(),
             torn: self.torn,
+            without_slot: self.calls_lost(|number| self.picks.contains(&number)),
         }
     }
 

@@ -346,21 +346,32 @@ pub fn ending_words(report: &Report) -> String {
 /// Prints what a run has lost.
 pub fn tell_losses(report: &Report, verbose: bool, mut print: impl FnMut(String)) {
     let losses = &report.losses;
-    for (count, why) in [
+    for (count, noun, why) in [
         (
             losses.ring_full,
+            "frame",
             "the program was faster than this could read",
         ),
         (
             losses.ring_held,
+            "frame",
             "the ring came around before their threads had finished them",
         ),
-        (losses.too_long, "they were too long"),
-        (losses.without_stack, "their threads had no stack left"),
-        (losses.torn, "they were never finished"),
+        (losses.too_long, "frame", "they were too long"),
+        (
+            losses.without_stack,
+            "frame",
+            "their threads had no stack left",
+        ),
+        (losses.torn, "frame", "they were never finished"),
+        (
+            losses.without_slot,
+            "span",
+            "too many calls were open at once",
+        ),
     ] {
         if count > 0 {
-            print(format!("{} lost: {why}", words::count(count, "frame")));
+            print(format!("{} lost: {why}", words::count(count, noun)));
         }
     }
     let lines = report.missing.iter().map(|(number, missing)| {

@@ -8,7 +8,7 @@ mod picks;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tracewire_test_support::{Cc, Gdb, assert_clean};
@@ -40,6 +40,15 @@ impl Requests {
     }
 
     fn tracewire(&self, arguments: &[&str]) -> String {
+        String::from_utf8(self.succeeds(arguments).stdout).expect("text")
+    }
+
+    /// What a command says beside its output.
+    fn said(&self, arguments: &[&str]) -> String {
+        String::from_utf8(self.succeeds(arguments).stderr).expect("text")
+    }
+
+    fn succeeds(&self, arguments: &[&str]) -> Output {
         let output = Command::new(env!("CARGO_BIN_EXE_tracewire"))
             .args(arguments)
             .current_dir(self.directory.path())
@@ -48,7 +57,7 @@ impl Requests {
             .expect("tracewire runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {said}");
-        String::from_utf8(output.stdout).expect("text")
+        output
     }
 
     fn record(&self, options: &[&str], specifications: &[&str], output: &str, hits: u64) -> String {

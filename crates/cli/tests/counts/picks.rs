@@ -1,9 +1,11 @@
 //! `sample` and `first`: the frames are as many as were asked for, of each key, by jumps, by traps and by both, with eight threads.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use tracewire_test_support::Cc;
 
 use crate::{Requests, THREADS, hits};
 
@@ -189,12 +191,75 @@ fn picks_of_merged_files_add_up() {
     );
 }
 
+/// Pads keep some thousand open calls. A picked call that finds no place has neither of its frames, and is told: by jumps, and where
+/// a jump begins calls that a trap ends, and the other way around. A run without pads keeps all.
+#[test]
+fn picked_calls_that_find_no_place_are_told() {
+    let calls = 20_000;
+    let functions = ["deep", "tight"];
+    for (code, mechanism) in [("-pie", "jump"), ("-no-pie", "best"), ("-pie", "trap")] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/counts/programs/deep.c");
+        let program = Cc::of("gcc")
+            .option("-g")
+            .option("-O0")
+            .option(code)
+            .source(source)
+            .build(directory.path(), "deep");
+        let requests = Requests { directory, program };
+        for (pick, picked) in [("sample 1/2", calls / 2), ("first 15000", 15_000)] {
+            let spans = functions.iter();
+            let spans: Vec<String> = spans
+                .map(|function| format!("span {function} {pick} : $rdi"))
+                .collect();
+            let mut arguments = vec!["record", "-o", "out.tf"];
+            if mechanism != "best" {
+                arguments.extend(["--mechanism", mechanism]);
+            }
+            arguments.extend(spans.iter().flat_map(|span| ["-t", span]));
+            let program = requests.program.to_str().expect("a name");
+            let calls_text = calls.to_string();
+            arguments.extend(["--", program, &calls_text]);
+            let said = requests.said(&arguments);
+
+            let mut lost = 0;
+            for (number, function) in (1..).zip(functions) {
+                let case = format!("{function} {mechanism} {pick}");
+                let rows = rows(&requests, "out.tf", number);
+                let ended = rows.iter().filter(|row| row["ended"] == "return");
+                let seen = rows.len() as u64;
+                assert_eq!(ended.count() as u64, seen, "{case}: spans without an end");
+                if mechanism != "trap" {
+                    assert!((2_048..=4_112).contains(&seen), "{case}: {seen} spans");
+                }
+                lost += picked - seen;
+                let total = BTreeMap::from([(String::new(), calls)]);
+                let number = i64::try_from(number).expect("a number");
+                assert_eq!(counted(&requests, "out.tf", number, pick), total, "{case}");
+                let hits = format!("tracepoint {number} {calls}");
+                assert!(said.contains(&hits), "{case}: {said}");
+            }
+            match mechanism {
+                "trap" => assert_eq!(lost, 0, "{pick}"),
+                _ => {
+                    let told = format!("{lost} spans lost: too many calls were open at once");
+                    assert!(said.contains(&told), "{mechanism} {pick}: {lost}: {said}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_picked_is_said() {
     let requests = Requests::build();
     for (specification, words) in [
         ("serve sample 2/3 : n", "expected sample 1/N"),
         ("serve first 0 : n", "expected first N"),
+        (
+            "serve first 3 by r->fd if n > 3 : n",
+            "PLACE if COND first 3 by r->fd",
+        ),
         ("serve first 3 by : n", "a key after `by`"),
         ("serve first 3 : count()", "a list of aggregates makes none"),
         (

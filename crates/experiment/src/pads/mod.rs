@@ -177,13 +177,20 @@ pub struct Losses {
     pub without_stack: u64,
     /// They were begun and never finished.
     pub torn: u64,
+    /// Calls that a pick has picked, and that have neither of their frames: too many were open.
+    pub without_slot: u64,
 }
 
 impl Losses {
     /// How many that are in all.
     #[must_use]
     pub const fn all(&self) -> u64 {
-        self.ring_full + self.ring_held + self.too_long + self.without_stack + self.torn
+        self.ring_full
+            + self.ring_held
+            + self.too_long
+            + self.without_stack
+            + self.torn
+            + self.without_slot
     }
 
     const fn and(self, other: &Self) -> Self {
@@ -193,6 +200,7 @@ impl Losses {
             too_long: self.too_long + other.too_long,
             without_stack: self.without_stack + other.without_stack,
             torn: self.torn + other.torn,
+            without_slot: self.without_slot + other.without_slot,
         }
     }
 }
@@ -295,8 +303,8 @@ pub trait Pads: fmt::Debug {
     fn has_call(&self, call: CallKey) -> bool;
 
     /// A measured call begins at the stop that is being handled. These words of it are kept; `None` if the call is not measured.
-    /// In a loop, a call that has begun continues.
-    fn begin_call(&mut self, call: CallKey, is_loop: bool, kept: Option<Vec<u64>>);
+    /// In a loop, a call that has begun continues. Returns whether the call is measured: too many may be open.
+    fn begin_call(&mut self, call: CallKey, is_loop: bool, kept: Option<Vec<u64>>) -> bool;
 
     /// Ends a measured call at the stop that is being handled. Returns its duration in nanoseconds, and the kept values. `None`
     /// if it has not begun.
