@@ -139,6 +139,9 @@ pub enum Problem {
     /// A pick without its number.
     #[error("expected {0}, with a number N from 1 to 4294967295")]
     Pick(&'static str),
+    /// A condition after a pick.
+    #[error("a condition comes before what picks its hits: PLACE if COND {0}")]
+    PickBeforeCondition(String),
     /// A pick by what is known at the end of a call.
     #[error("a call is picked when it begins: neither $retval nor $duration is known then")]
     PickAtEnd,
@@ -158,7 +161,7 @@ pub enum Problem {
     )]
     PickWithoutFrames,
     /// An aggregate in `while-stepping`.
-    #[error("an aggregate counts hits: it cannot stand inside while-stepping")]
+    #[error("an aggregate counts hits: it cannot be inside while-stepping")]
     AggregateOfSteps,
     /// `$retval` where a function does not return.
     #[error(

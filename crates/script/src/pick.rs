@@ -44,6 +44,11 @@ fn parse(text: &Located) -> Result<Option<ScriptAggregate>, ScriptError> {
     if !number.text().starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(None);
     }
+    if let Some(at) = keyword(text.text(), "if") {
+        let pick = text.part(0..at).trimmed().text().to_owned();
+        let problem = Problem::PickBeforeCondition(pick);
+        return Err(ScriptError::new(&text.after(at), problem));
+    }
     let digits = match is_sample {
         true => number.text().strip_prefix("1/").map(str::trim_start),
         false => Some(number.text()),
@@ -144,6 +149,8 @@ mod tests {
             "f first 1 by",
             "f first 1 by a, ",
             "f first 1 by a, b, c, d, e",
+            "f first 1 if a",
+            "f first 1 by a if b",
         ] {
             assert!(taken(text).is_err(), "{text}");
         }
