@@ -1,6 +1,6 @@
 //! Which functions are followed, and where their calls begin and end.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use tracewire_call_flow::SiteRole;
 use tracewire_debuginfo::{Function, LocationError, Symbols};
@@ -25,11 +25,13 @@ const START_UP: [&str; 10] = [
 const OF_GO: &str = "a goroutine goes on in other threads, and calls are followed by thread; `record` with `span` follows goroutines";
 
 /// Which functions are wanted, and which have been planned already.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Selection {
     patterns: Vec<String>,
-    /// The entries of functions that were planned.
+    /// The entries of functions that were chosen.
     entries: HashSet<Address>,
+    /// Those of them that are not planned yet.
+    chosen: VecDeque<Function>,
     /// Sites, and the entry of the function that each belongs to.
     sites: HashMap<Address, Address>,
 }
@@ -45,16 +47,21 @@ pub(super) struct PlannedFunction {
     pub(super) sites: Vec<(Address, SiteRole)>,
 }
 
-/// What one look at the symbols gave.
+/// Patterns that name no function.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nameless {
+    /// Those that name nothing yet.
+    pub(super) pending: Vec<LocationError>,
+    /// Those that can never name a function.
+    pub(super) wrong: Vec<String>,
+}
+
+/// Functions with their sites.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) functions: Vec<PlannedFunction>,
     /// Functions that cannot be followed.
     pub(super) left_out: LeftOut,
-    /// Patterns that name nothing yet.
-    pub(super) pending: Vec<LocationError>,
-    /// Patterns that can never name a function.
-    pub(super) wrong: Vec<String>,
 }
 
 /// Functions that are not followed, by the reason.
@@ -116,17 +123,36 @@ impl Selection {
         &self.patterns
     }
 
-    /// Plans the functions that are there now and were not before.
-    pub(super) fn plan(&mut self, symbols: &Symbols) -> Plan {
-        let mut plan = Plan::default();
+    /// Chooses the functions that are there now and were not before. Returns the patterns that name none.
+    pub(super) fn choose(&mut self, symbols: &Symbols) -> Nameless {
+        let mut nameless = Nameless::default();
         let mut functions = match self.patterns.is_empty() {
             true => functions_of_program(symbols),
-            false => self.functions_of_patterns(symbols, &mut plan),
+            false => self.functions_of_patterns(symbols, &mut nameless),
         };
         functions.sort_by_key(|function| function.entry);
         functions.dedup_by_key(|function| function.entry);
         functions.retain(|function| self.entries.insert(function.entry));
-        for function in functions {
+        self.chosen.extend(functions);
+        nameless
+    }
+
+    /// The names of the functions that are chosen and not planned.
+    pub(super) fn chosen(&self) -> impl Iterator<Item = &str> {
+        self.chosen.iter().map(|function| function.name.as_str())
+    }
+
+    /// Plans the functions that are chosen.
+    pub(super) fn plan(&mut self, symbols: &Symbols) -> Plan {
+        let all = self.chosen.len();
+        self.plan_some(symbols, all)
+    }
+
+    /// Plans so many of the functions that are chosen, the lowest first.
+    pub(super) fn plan_some(&mut self, symbols: &Symbols, most: usize) -> Plan {
+        let mut plan = Plan::default();
+        let count = most.min(self.chosen.len());
+        for function in self.chosen.drain(..count) {
             if symbols.is_go_code(function.entry) {
                 plan.left_out.add(&function.name, OF_GO);
                 continue;
@@ -150,13 +176,13 @@ impl Selection {
     }
 
     /// The functions of the patterns, each as often as a pattern names it.
-    fn functions_of_patterns(&self, symbols: &Symbols, plan: &mut Plan) -> Vec<Function> {
+    fn functions_of_patterns(&self, symbols: &Symbols, nameless: &mut Nameless) -> Vec<Function> {
         let mut functions = Vec::new();
         for pattern in &self.patterns {
             match symbols.functions_named(pattern) {
                 Ok(found) => functions.extend(found),
-                Err(error) if error.may_come_later() => plan.pending.push(error),
-                Err(error) => plan.wrong.push(error.to_string()),
+                Err(error) if error.may_come_later() => nameless.pending.push(error),
+                Err(error) => nameless.wrong.push(error.to_string()),
             }
         }
         functions
@@ -165,6 +191,8 @@ impl Selection {
     /// Forgets what was in a range of addresses, whose module is gone.
     pub(super) fn forget(&mut self, from: Address, to: Address) {
         self.entries.retain(|entry| !(from..to).contains(entry));
+        let is_gone = |function: &Function| (from..to).contains(&function.entry);
+        self.chosen.retain(|function| !is_gone(function));
         self.sites.retain(|site, _| !(from..to).contains(site));
     }
 }

@@ -1,6 +1,8 @@
 //! A run that follows calls, from the first look at the symbols to the tree.
 
 use std::collections::HashSet;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tracewire_call_flow::{Event as Passed, Follower, Function, Heat, Site};
@@ -12,9 +14,9 @@ use tracewire_jump_pad::call_events::{Drained, SiteNumber, ThreadEvents};
 use tracewire_jump_pad::counter;
 use tracewire_model::Address;
 use tracewire_script::straight_before;
-use tracewire_target_linux::{CallEvents, Event, Priority, Process};
+use tracewire_target_linux::{CallEvents, Event, Module, Priority, Process};
 
-use super::plan::{LeftOut, Plan, PlannedFunction, Selection};
+use super::plan::{LeftOut, Nameless, Plan, PlannedFunction, Selection};
 use super::{CallFlowEvent, CallOptions, CallRecorder, CallReport};
 use crate::error::RecordError;
 use crate::meanwhile::{Starvation, run_meanwhile};
@@ -30,8 +32,16 @@ use crate::stop::{Stop, StopHandle};
 /// For how long calls are counted to tell whether a function is called too often.
 const WINDOW: Duration = Duration::from_millis(250);
 
-/// The names of a program, and what is wanted of them.
-type Looked = (Modules, Vec<Warning>, Selection, Plan);
+/// How many functions are planned before their pads are put in, while the next are planned.
+const TOGETHER: usize = 1024;
+
+/// The symbols of a program, and what is wanted of them.
+struct Looked {
+    modules: Modules,
+    warnings: Vec<Warning>,
+    selection: Selection,
+    nameless: Nameless,
+}
 
 pub(super) fn run(
     recorder: CallRecorder,
@@ -97,54 +107,53 @@ fn arm(
     let begun = Instant::now();
     let meanwhile = match origin.is_started() {
         true => None,
-        false => run_meanwhile(
-            process,
-            stop,
-            &Starvation::default(),
-            look(process, options)?,
-        )?,
+        false => {
+            let look = look(process, options)?;
+            run_meanwhile(process, stop, &Starvation::default(), || {
+                let mut looked = look();
+                let plan = looked.selection.plan(looked.modules.symbols());
+                (looked, plan)
+            })?
+        }
     };
     let has_run = meanwhile.is_some();
-    let (mut modules, mut warnings, mut selection, mut plan) = match meanwhile {
+    let (mut looked, mut plan) = match meanwhile {
         Some(looked) => looked,
-        None => Expendable::wait(look(process, options)?)?,
+        None => (Expendable::wait(look(process, options)?)?, Plan::default()),
     };
-    let load = !has_run && modules.is_dynamic() && !options.patterns.is_empty();
-    if load && plan.wrong.is_empty() {
+    let load = !has_run && looked.modules.is_dynamic() && !options.patterns.is_empty();
+    if load && looked.nameless.wrong.is_empty() {
         load_libraries(process, stop)?;
     }
     if load || has_run {
         let loaded = process.modules()?;
         let gone;
-        let more;
-        (modules, warnings, selection, gone, more) = Expendable::wait(move || {
-            let change = modules.update(&loaded, 0);
-            warnings.extend(change.warnings);
-            for (from, to) in &change.gone {
-                selection.forget(*from, *to);
-            }
-            let more = selection.plan(modules.symbols());
-            (modules, warnings, selection, change.gone, more)
+        (looked, gone) = Expendable::wait(move || {
+            let gone = looked.update(&loaded);
+            (looked, gone)
         })?;
         plan.functions.retain(|function| {
             let entry = function.entry;
             !gone.iter().any(|(from, to)| (*from..*to).contains(&entry))
         });
-        plan.functions.extend(more.functions);
-        plan.left_out.extend(more.left_out);
-        (plan.pending, plan.wrong) = (more.pending, more.wrong);
     }
+    let Looked {
+        modules,
+        warnings,
+        selection,
+        nameless,
+    } = looked;
     for warning in warnings {
         observer(CallFlowEvent::Warning(warning));
     }
-    if !plan.wrong.is_empty() || !plan.pending.is_empty() {
-        let pending = plan.pending.iter().map(ToString::to_string);
-        let all: Vec<String> = plan.wrong.iter().cloned().chain(pending).collect();
+    if !nameless.wrong.is_empty() || !nameless.pending.is_empty() {
+        let pending = nameless.pending.iter().map(ToString::to_string);
+        let all: Vec<String> = nameless.wrong.iter().cloned().chain(pending).collect();
         return Err(RecordError::CallPatterns(all));
     }
-    options
-        .oversight
-        .check_functions(process.id(), &names(&plan.functions))?;
+    let planned = plan.functions.iter().map(|function| function.name.as_str());
+    let names: Vec<&str> = planned.chain(selection.chosen()).collect();
+    options.oversight.check_functions(process.id(), &names)?;
     let locations: Vec<&str> = match selection.patterns() {
         [] => vec!["all functions"],
         patterns => patterns.iter().map(String::as_str).collect(),
@@ -169,14 +178,17 @@ fn arm(
         hot: Vec::new(),
         passed: Vec::new(),
     };
-    let mut left_out = plan.left_out;
-    let armed = flow.add(
-        process,
-        &events,
-        modules.symbols(),
-        plan.functions,
-        &mut left_out,
-    );
+    let Plan {
+        functions,
+        mut left_out,
+    } = plan;
+    let mut refused = flow.insert(process, &events, functions, &mut left_out);
+    let (modules, selection) = plan_beside(modules, selection, |plan| {
+        left_out.extend(plan.left_out);
+        refused.extend(flow.insert(process, &events, plan.functions, &mut left_out));
+    })?;
+    flow.settle(process, &events, modules.symbols(), refused, &mut left_out);
+    let armed = flow.placed(0);
     if armed.functions == 0 {
         return Err(RecordError::NoCalls(left_out));
     }
@@ -196,7 +208,7 @@ fn arm(
     })
 }
 
-/// Reads the symbols of the modules that are there, and plans the functions in them.
+/// Reads the symbols of the modules that are there, and chooses the functions in them.
 fn look(
     process: &Process,
     options: &CallOptions,
@@ -213,18 +225,65 @@ fn look(
         if let Some(source) = debug_files {
             modules.symbols_mut().take_debug_files_from(source);
         }
-        let warnings = modules.update(&loaded, 0).warnings;
-        let mut selection = Selection::new(patterns);
-        let plan = selection.plan(modules.symbols());
-        (modules, warnings, selection, plan)
+        let mut looked = Looked {
+            modules,
+            warnings: Vec::new(),
+            selection: Selection::new(patterns),
+            nameless: Nameless::default(),
+        };
+        looked.update(&loaded);
+        looked
     })
 }
 
-fn names(functions: &[PlannedFunction]) -> Vec<&str> {
-    functions
-        .iter()
-        .map(|function| function.name.as_str())
-        .collect()
+impl Looked {
+    /// Looks at the modules that are there now. Returns the ranges of those that are gone.
+    fn update(&mut self, loaded: &[Module]) -> Vec<(Address, Address)> {
+        let change = self.modules.update(loaded, 0);
+        self.warnings.extend(change.warnings);
+        for (from, to) in &change.gone {
+            self.selection.forget(*from, *to);
+        }
+        self.nameless = self.selection.choose(self.modules.symbols());
+        change.gone
+    }
+}
+
+/// Plans the functions that are chosen and not planned yet, in a thread of its own, and has `take` put in what is planned meanwhile.
+fn plan_beside(
+    modules: Modules,
+    mut selection: Selection,
+    mut take: impl FnMut(Plan),
+) -> Result<(Modules, Selection), RecordError> {
+    if selection.chosen().next().is_none() {
+        return Ok((modules, selection));
+    }
+    let (sender, plans) = mpsc::channel();
+    let own = thread::current();
+    let over = own.clone();
+    let planner = Expendable::start(
+        move || over.unpark(),
+        move || {
+            while selection.chosen().next().is_some() {
+                let plan = selection.plan_some(modules.symbols(), TOGETHER);
+                if sender.send(plan).is_err() {
+                    break;
+                }
+                own.unpark();
+            }
+            (modules, selection)
+        },
+    )
+    .map_err(RecordError::Thread)?;
+    loop {
+        // The last plans come before it is over.
+        let is_over = planner.is_over();
+        plans.try_iter().for_each(&mut take);
+        if is_over {
+            return Ok(planner.result()?);
+        }
+        thread::park();
+    }
 }
 
 impl Run {
@@ -301,7 +360,11 @@ impl Run {
                 selection.forget(*from, *to);
             }
             let is_wanted = change.came && !selection.patterns().is_empty();
-            let plan = is_wanted.then(|| selection.plan(modules.symbols()));
+            let plan = is_wanted.then(|| {
+                // What names nothing yet may come with a later library.
+                selection.choose(modules.symbols());
+                selection.plan(modules.symbols())
+            });
             (modules, selection, change, plan)
         })?;
         self.armed.modules.put_back(modules);
@@ -424,14 +487,21 @@ struct Flow {
     passed: Vec<Passed>,
 }
 
-/// An exit where no pad can be.
-struct ExitRefused {
+/// A site where no pad can be.
+struct PadRefused {
     site: SiteNumber,
     address: Address,
     /// Its function's place among all.
     function: usize,
+    /// The function's code.
+    ranges: Vec<(Address, Address)>,
     /// Why not, in words for the user.
     reason: String,
+}
+
+/// An exit where no pad can be.
+struct ExitRefused {
+    refused: PadRefused,
     /// Where the pad may be instead, as far as that was not tried.
     earlier: std::vec::IntoIter<Address>,
 }
@@ -453,6 +523,20 @@ impl Flow {
         functions: Vec<PlannedFunction>,
         left_out: &mut LeftOut,
     ) -> Placed {
+        let first = self.functions.len();
+        let refused = self.insert(process, events, functions, left_out);
+        self.settle(process, events, symbols, refused, left_out);
+        self.placed(first)
+    }
+
+    /// Puts the pads of functions in. Returns the sites where none can be.
+    fn insert(
+        &mut self,
+        process: &mut Process,
+        events: &CallEvents,
+        functions: Vec<PlannedFunction>,
+        left_out: &mut LeftOut,
+    ) -> Vec<PadRefused> {
         let mut sites = Vec::new();
         let mut ranges = Vec::new();
         let first = self.functions.len();
@@ -489,20 +573,37 @@ impl Flow {
         let refused = refused.into_iter().filter_map(|refusal| {
             let place = sites.binary_search_by_key(&refusal.site, |(_, number, _)| *number);
             let (address, _, function) = *sites.get(place.ok()?)?;
-            let ranges = ranges.get(function - first)?;
-            Some(ExitRefused {
+            Some(PadRefused {
                 site: refusal.site,
                 address,
                 function,
+                ranges: ranges.get(function - first)?.clone(),
                 reason: refusal.reason,
-                earlier: self
-                    .earlier_exits(symbols, ranges, refusal.site, address)
-                    .into_iter(),
             })
+        });
+        refused.collect()
+    }
+
+    /// Puts the pads of exits where there can be none at earlier instructions, and leaves out the functions for which that cannot be.
+    fn settle(
+        &mut self,
+        process: &mut Process,
+        events: &CallEvents,
+        symbols: &Symbols,
+        refused: Vec<PadRefused>,
+        left_out: &mut LeftOut,
+    ) {
+        let refused = refused.into_iter().map(|refused| ExitRefused {
+            earlier: self.earlier_exits(symbols, &refused).into_iter(),
+            refused,
         });
         let refused = refused.collect();
         self.exit_earlier(process, events, refused, left_out);
         self.take_traps_out(process, left_out);
+    }
+
+    /// What is there of the functions from one on.
+    fn placed(&self, first: usize) -> Placed {
         let there = self.functions.iter().skip(first);
         there.fold(Placed::default(), |placed, sites| Placed {
             functions: placed.functions + usize::from(!sites.is_empty()),
@@ -511,13 +612,13 @@ impl Flow {
     }
 
     /// The instructions that always come before an exit, the nearest first: its pad may be at one of them. None for an entry.
-    fn earlier_exits(
-        &self,
-        symbols: &Symbols,
-        ranges: &[(Address, Address)],
-        site: SiteNumber,
-        address: Address,
-    ) -> Vec<Address> {
+    fn earlier_exits(&self, symbols: &Symbols, refused: &PadRefused) -> Vec<Address> {
+        let PadRefused {
+            site,
+            address,
+            ref ranges,
+            ..
+        } = *refused;
         if !self.follower.is_exit(site.index()) {
             return Vec::new();
         }
@@ -544,22 +645,27 @@ impl Flow {
             let mut taken = HashSet::new();
             let mut wanted = Vec::new();
             for mut exit in std::mem::take(&mut refused) {
-                let sites = self.functions.get(exit.function);
+                let sites = self.functions.get(exit.refused.function);
                 let place = exit.earlier.next().filter(|place| {
                     sites.is_some_and(|sites| !sites.contains(place)) && taken.insert(*place)
                 });
                 match place {
                     Some(place) => wanted.push((place, exit)),
-                    None => self.leave_out(process, exit.function, &exit.reason, left_out),
+                    None => self.leave_out(
+                        process,
+                        exit.refused.function,
+                        &exit.refused.reason,
+                        left_out,
+                    ),
                 }
             }
             // A function may have been left out since for another exit.
             let functions = &self.functions;
             let is_left_out = |function: usize| functions.get(function).is_none_or(Vec::is_empty);
-            wanted.retain(|(_, exit)| !is_left_out(exit.function));
+            wanted.retain(|(_, exit)| !is_left_out(exit.refused.function));
             let sites: Vec<(Address, SiteNumber)> = wanted
                 .iter()
-                .map(|(place, exit)| (*place, exit.site))
+                .map(|(place, exit)| (*place, exit.refused.site))
                 .collect();
             let again: HashSet<SiteNumber> = events
                 .insert(process, &sites)
@@ -567,12 +673,12 @@ impl Flow {
                 .map(|refusal| refusal.site)
                 .collect();
             for (place, exit) in wanted {
-                if again.contains(&exit.site) {
+                if again.contains(&exit.refused.site) {
                     refused.push(exit);
-                } else if let Some(sites) = self.functions.get_mut(exit.function) {
-                    sites.retain(|known| *known != exit.address);
+                } else if let Some(sites) = self.functions.get_mut(exit.refused.function) {
+                    sites.retain(|known| *known != exit.refused.address);
                     sites.push(place);
-                    self.follower.exits_early(exit.site.index());
+                    self.follower.exits_early(exit.refused.site.index());
                 }
             }
         }
