@@ -30,6 +30,8 @@ pub(crate) struct Memory {
     displaced: BTreeMap<u64, u8>,
     /// The page of code that is being changed, until it is written.
     staged: Option<StagedPage>,
+    /// Pages that are not used, for the next ones that are changed: thousands in turn.
+    spare: Vec<Vec<u8>>,
     batch: Batch,
 }
 
@@ -45,6 +47,7 @@ impl Memory {
             file,
             displaced: BTreeMap::new(),
             staged: None,
+            spare: Vec::new(),
             batch: Batch::default(),
         })
     }
@@ -197,7 +200,7 @@ impl Memory {
             return Ok(());
         }
         self.write_staged()?;
-        let mut bytes = vec![0; PAGE_SIZE as usize];
+        let mut bytes = empty_page(&mut self.spare);
         if read_file(&self.file, page, &mut bytes) < bytes.len() {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
@@ -219,6 +222,7 @@ impl Memory {
             self.write(address, bytes)?;
             fail_point!("stage/written");
         }
+        self.spare.extend(staged.into_buffers());
         Ok(())
     }
 
@@ -233,21 +237,27 @@ impl Memory {
         }
     }
 
-    /// The same for a few bytes among others of ours: those on a page are written at once.
-    pub(crate) fn write_target_among_others(
+    /// The same for a few bytes among others of ours: those on a page are written at once. `others` gives the runs of bytes on a page
+    /// that starts at an address. What is between them is not used any more.
+    pub(crate) fn write_target_among_others<const N: usize, I>(
         &mut self,
         address: u64,
-        bytes: &[u8],
-    ) -> io::Result<()> {
-        let Self { staged, file, .. } = self;
+        bytes: [u8; N],
+        others: impl FnOnce(u64) -> I,
+    ) -> io::Result<()>
+    where
+        I: Iterator<Item = (u64, [u8; N])>,
+    {
+        let Self { staged, spare, .. } = self;
         let Some(staged) = staged else {
-            return self.write(address, bytes);
+            return self.write(address, &bytes);
         };
-        staged.scatter_ahead(address, bytes, || {
-            let start = address - address % PAGE_SIZE;
-            let mut page = vec![0; PAGE_SIZE as usize];
-            let is_whole = read_file(file, start, &mut page) == page.len();
-            is_whole.then(|| ChangedPage::new(start, page))
+        staged.scatter_ahead(address, &bytes, |start| {
+            let mut page = ChangedPage::new(start, empty_page(spare));
+            for (at, run) in others(start) {
+                page.know(at, &run);
+            }
+            page
         });
         Ok(())
     }
@@ -386,6 +396,14 @@ impl Memory {
             }
         }
     }
+}
+
+/// A page of zeros.
+fn empty_page(spare: &mut Vec<Vec<u8>>) -> Vec<u8> {
+    let mut page = spare.pop().unwrap_or_default();
+    page.clear();
+    page.resize(PAGE_SIZE as usize, 0);
+    page
 }
 
 fn read_file(file: &File, address: u64, bytes: &mut [u8]) -> usize {

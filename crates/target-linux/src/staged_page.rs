@@ -57,6 +57,11 @@ impl ChangedPage {
         Some(())
     }
 
+    /// Puts a run of bytes there that the process has already. It may be partly on other pages.
+    pub(crate) fn know(&mut self, address: u64, run: &[u8]) {
+        overlay(address, run, self.start, &mut self.bytes);
+    }
+
     /// What is to be written: an address, and what is there.
     fn change(&self) -> (u64, &[u8]) {
         let changed = self.bytes.get(self.changed.clone()).unwrap_or_default();
@@ -111,28 +116,30 @@ impl StagedPage {
         }
     }
 
-    /// The same for a few bytes on a page of the tracer's own, which the process has as `page` gives it. What changes on it is written
-    /// at once.
+    /// The same for a few bytes on a page of the tracer's own. `page` gives what is on a page that starts at an address. What changes on
+    /// it is written at once.
     pub(crate) fn scatter_ahead(
         &mut self,
         address: u64,
         bytes: &[u8],
-        page: impl FnOnce() -> Option<ChangedPage>,
+        page: impl FnOnce(u64) -> ChangedPage,
     ) {
         let known = (self.scattered.iter_mut()).find_map(|page| page.write(address, bytes));
         if known.is_some() {
             return;
         }
-        if let Some(mut page) = page() {
-            for (start, run) in &self.ahead {
-                overlay(*start, run, page.start, &mut page.bytes);
-            }
-            if page.write(address, bytes).is_some() {
-                self.scattered.push(page);
-                return;
-            }
+        let within = address % PAGE_SIZE;
+        if within + bytes.len() as u64 > PAGE_SIZE {
+            self.write_ahead(address, bytes);
+            return;
         }
-        self.write_ahead(address, bytes);
+        let mut page = page(address - within);
+        for (start, run) in &self.ahead {
+            page.know(*start, run);
+        }
+        let written = page.write(address, bytes);
+        debug_assert!(written.is_some(), "the page that the bytes are on");
+        self.scattered.push(page);
     }
 
     /// Whether this is the page at an address.
@@ -146,6 +153,12 @@ impl StagedPage {
         let pages = self.scattered.iter().chain(std::iter::once(&self.code));
         let changed = pages.map(ChangedPage::change);
         ahead.chain(changed.filter(|(_, bytes)| !bytes.is_empty()))
+    }
+
+    /// The memory of its pages, for other pages.
+    pub(crate) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
+        let pages = self.scattered.into_iter().chain(std::iter::once(self.code));
+        pages.map(|page| page.bytes)
     }
 }
 
@@ -206,10 +219,10 @@ mod tests {
         const OURS: u64 = 0x20_0000;
         let mut page = page();
         page.write(PAGE, &[1]).expect("on the page");
-        page.scatter_ahead(OURS + 9, &[7, 8], || Some(page_at(OURS)));
-        page.scatter_ahead(OURS + 6, &[5], || None);
+        page.scatter_ahead(OURS + 9, &[7, 8], page_at);
+        page.scatter_ahead(OURS + 6, &[5], |_| panic!("it is known"));
         // On two pages.
-        page.scatter_ahead(OURS + PAGE_SIZE - 1, &[3, 4], || Some(page_at(OURS)));
+        page.scatter_ahead(OURS + PAGE_SIZE - 1, &[3, 4], page_at);
         let mut read = [0; 3];
         page.overlay(OURS + 8, &mut read);
         assert_eq!(read, [0x90, 7, 8]);
@@ -219,6 +232,20 @@ mod tests {
             (PAGE, &[1]),
         ];
         assert!(page.writes().eq(expected));
+    }
+
+    #[test]
+    fn what_is_known_is_no_change() {
+        let mut page = page_at(PAGE);
+        page.know(PAGE - 1, &[1, 2]);
+        page.know(PAGE + 3, &[3, 4]);
+        page.know(PAGE + PAGE_SIZE - 1, &[5, 6]);
+        let mut expected = vec![0x90; PAGE_SIZE as usize];
+        expected[0] = 2;
+        expected[3..5].copy_from_slice(&[3, 4]);
+        expected[PAGE_SIZE as usize - 1] = 5;
+        assert_eq!(page.bytes, expected);
+        assert!(page.change().1.is_empty());
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::breakpoints::{INT3, Purpose};
 use crate::patcher::Patcher;
 use crate::ptrace::PAGE_SIZE;
 use crate::thread::Thread;
+use crate::tracee::Tracee;
 
 /// How far before a byte a jump that reads it can begin, and how far behind its site a jump reads: the most prefixes, and the jump.
 pub(crate) const JUMP_REACH: u64 = 2 * JUMP_LENGTH as u64;
@@ -49,6 +50,9 @@ impl Patcher<'_> {
     /// Takes out the jumps that read any of these bytes, lower ones first. A jump after the first byte is not one of
     /// them: these bytes are its own.
     pub(crate) fn lift(&mut self, bytes: Range<u64>) -> Vec<Lifted> {
+        if !self.tracee.fast.is_read(&bytes) {
+            return Vec::new();
+        }
         let last = bytes.start;
         self.lift_up_to(last, bytes)
     }
@@ -167,11 +171,10 @@ impl Patcher<'_> {
         self.tracee.memory.write_target(pad, &code).map_err(write)?;
         fail_point!("jump/pad-written");
         if let Some(springboard) = springboard {
-            let distance = pad.wrapping_sub(springboard + JUMP_LENGTH as u64) as i32;
-            let [a, b, c, d] = distance.to_le_bytes();
-            self.tracee
-                .memory
-                .write_target_among_others(springboard, &[0xe9, a, b, c, d])
+            let Tracee { memory, fast, .. } = self.tracee;
+            let bytes = springboard_bytes(springboard, pad);
+            memory
+                .write_target_among_others(springboard, bytes, |page| fast.springboards_on(page))
                 .map_err(write)?;
         }
         let bytes = jump
@@ -264,12 +267,26 @@ impl super::Fast {
         }
     }
 
+    /// The springboards on a page, also in part: their addresses and their bytes.
+    fn springboards_on(&self, page: u64) -> impl Iterator<Item = (u64, [u8; JUMP_LENGTH])> {
+        let before = page.saturating_sub(JUMP_LENGTH as u64 - 1);
+        let known = self.springboards.range(before..page + PAGE_SIZE);
+        known.map(|(at, pad)| (*at, springboard_bytes(*at, *pad)))
+    }
+
     /// Whether any of these bytes is part of a jump.
     pub(crate) fn is_read(&self, bytes: &Range<u64>) -> bool {
         let near = bytes.start.saturating_sub(JUMP_REACH)..bytes.end.max(bytes.start);
         let mut jumps = self.jumps.range(near);
         jumps.any(|(_, patch)| overlap(&patch.jump.reads(), bytes))
     }
+}
+
+/// The jump from a springboard to its pad.
+fn springboard_bytes(springboard: u64, pad: u64) -> [u8; JUMP_LENGTH] {
+    let distance = pad.wrapping_sub(springboard + JUMP_LENGTH as u64) as i32;
+    let [a, b, c, d] = distance.to_le_bytes();
+    [0xe9, a, b, c, d]
 }
 
 fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
