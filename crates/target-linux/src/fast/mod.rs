@@ -31,7 +31,7 @@ pub use journal::{FramesFile, FramesFileNote};
 pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -101,7 +101,8 @@ struct Code {
 enum Landings {
     /// The first places were searched one by one: what was found in each.
     Searched(Vec<(Range<u64>, Option<u64>)>),
-    All(Rc<BTreeSet<u64>>),
+    /// All of them, in ascending order.
+    All(Rc<[u64]>),
 }
 
 /// A jump that was removed temporarily.

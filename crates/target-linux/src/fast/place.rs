@@ -1,7 +1,6 @@
 //! Finding the places for a pad and for the jump that leads to it.
 
 use std::ops::Range;
-use std::rc::Rc;
 
 use tracewire_jump_pad::relocate::{
     Block, JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Region, Unmovable, Way, landing, landings,
@@ -185,7 +184,7 @@ impl Patcher<'_> {
         let mut known = self.tracee.fast.landings.borrow_mut();
         Ok(
             match known.entry(code).or_insert(Landings::Searched(Vec::new())) {
-                Landings::All(all) => all.range(wanted).next().copied(),
+                Landings::All(all) => first_in(all, &wanted),
                 Landings::Searched(places)
                     if let Some(known) = found_in(places.as_slice(), &wanted) =>
                 {
@@ -201,8 +200,8 @@ impl Patcher<'_> {
                     let filled = memory.read(whole.start, &mut code);
                     let code = code.get(..filled).unwrap_or_default();
                     let all = landings(whole.start, code, &whole);
-                    let found = all.range(wanted).next().copied();
-                    *searched = Landings::All(Rc::new(all));
+                    let found = first_in(&all, &wanted);
+                    *searched = Landings::All(all.into());
                     found
                 }
             },
@@ -277,6 +276,15 @@ impl Patcher<'_> {
         self.tracee.fast.borrow(site, room);
         Some(start)
     }
+}
+
+/// The first of these addresses, which ascend, in a range.
+fn first_in(addresses: &[u64], wanted: &Range<u64>) -> Option<u64> {
+    let first = addresses.partition_point(|address| *address < wanted.start);
+    addresses
+        .get(first)
+        .copied()
+        .filter(|address| *address < wanted.end)
 }
 
 /// What was found in a range, if that was searched.
