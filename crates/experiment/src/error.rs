@@ -38,7 +38,7 @@ impl fmt::Display for Part {
 #[non_exhaustive]
 pub enum DefineError {
     /// A frame has 16 bits for the number.
-    #[error("tracepoint number {0} cannot stand in a trace frame: 1 to 32767 can")]
+    #[error("tracepoint number {0} cannot be in a trace frame: 1 to 32767 can")]
     Number(TracepointNumber),
     /// An agent expression that cannot be evaluated.
     #[error("the agent expression of {part} cannot be evaluated: {error}")]

@@ -240,7 +240,7 @@ pub enum CannotCompile {
     #[error("tracepoint block {0} is not in the shared memory")]
     Block(u32),
     /// A number that does not fit in a frame.
-    #[error("tracepoint number {0} cannot stand in a trace frame")]
+    #[error("tracepoint number {0} cannot be in a trace frame")]
     Number(i32),
     /// A processor that cannot exchange 16 bytes at once: none after the first that had 64 bits.
     #[error("in a circular buffer, this processor needs traps: it has no cmpxchg16b")]

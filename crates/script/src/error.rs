@@ -98,7 +98,7 @@ pub enum Problem {
     #[error("`end` is missing: this block is never closed")]
     UnclosedBlock,
     /// Rule of GDB.
-    #[error("while-stepping cannot stand inside while-stepping")]
+    #[error("while-stepping cannot be inside while-stepping")]
     NestedStepping,
     /// Rule of GDB.
     #[error("while-stepping can be used only once in a tracepoint")]

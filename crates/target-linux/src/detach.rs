@@ -121,13 +121,13 @@ impl Tracee {
     }
 
     /// The same, except that one thread stays stopped throughout, because it is about to get a signal.
-    pub(crate) fn remove_everything_but(&mut self, standing: Tid) {
+    pub(crate) fn remove_everything_but(&mut self, kept: Tid) {
         for marker in self.program.semaphores.markers() {
             self.lower_semaphore(marker);
         }
         self.take_all_jumps_out();
         fail_point!("leave/jumps-out");
-        self.run_out_of_pads(standing);
+        self.run_out_of_pads(kept);
         fail_point!("leave/pads-empty");
         self.settle_all();
         let sites: Vec<u64> = self.breakpoints.sites();

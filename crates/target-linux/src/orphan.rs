@@ -216,7 +216,7 @@ fn copy_frames(memory: &Memory, start: u64, copy: &mut Copied) -> bool {
             .all(|part| copy.fill(memory, start, part))
 }
 
-/// Takes the jumps out that killed tracers have left, those of the newest first: they may stand over older ones. One that
+/// Takes the jumps out that killed tracers have left, those of the newest first: they may be over older ones. One that
 /// is not there as it was written is left alone, for its memory has become something else. The counters of markers that
 /// they raised are lowered. All threads are stopped. Gives how many jumps there were, without the one at the dynamic linker's
 /// hook.

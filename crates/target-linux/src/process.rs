@@ -45,7 +45,7 @@ pub struct Process {
     pub(crate) tracee: Tracee,
     pub(crate) request: Arc<Request>,
     /// Whether all its threads are stopped, except those that a debugger has resumed.
-    pub(crate) stands: bool,
+    pub(crate) is_at_rest: bool,
 }
 
 impl Process {
@@ -155,7 +155,7 @@ impl Process {
         Self {
             tracee,
             request: Arc::default(),
-            stands: true,
+            is_at_rest: true,
         }
     }
 
@@ -397,7 +397,7 @@ impl Process {
     /// # Errors
     /// When the kernel refuses; what could be undone is undone.
     pub fn clear_out(&mut self) -> Result<(), Error> {
-        self.stands = true;
+        self.is_at_rest = true;
         self.tracee.clear_out()
     }
 

@@ -265,7 +265,7 @@ impl Process {
         let State::Stopped(stopped) = &thread.state else {
             return None;
         };
-        let mut standing = HitThread::new(
+        let mut stopped_thread = HitThread::new(
             stopped,
             registers,
             &mut self.tracee.memory,
@@ -273,7 +273,7 @@ impl Process {
             &mut thread.cpu,
             alone,
         );
-        Some(what(&mut standing))
+        Some(what(&mut stopped_thread))
     }
 
     /// A thread has hit a breakpoint: reports it to the experiment, the debugger and the dynamic linker's state. The

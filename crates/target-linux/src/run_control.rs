@@ -145,7 +145,7 @@ impl Process {
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.
-    pub fn stand(&mut self, handler: &mut dyn HitHandler) -> Result<(), Error> {
+    pub fn stop_all(&mut self, handler: &mut dyn HitHandler) -> Result<(), Error> {
         self.tell_gone(handler);
         self.tracee.follower.rest();
         self.tracee.stop_all()?;
@@ -216,7 +216,7 @@ impl Process {
         for process in processes {
             process.tracee.follower.rest();
             halted = halted.and(process.tracee.wait_until_all_stopped());
-            process.stands = true;
+            process.is_at_rest = true;
         }
         halted
     }
@@ -226,7 +226,7 @@ impl Process {
     /// # Errors
     /// When the kernel refuses to go on tracing.
     pub fn go_on(&mut self) -> Result<(), Error> {
-        match std::mem::take(&mut self.stands) {
+        match std::mem::take(&mut self.is_at_rest) {
             // What is put in is put in where it is asked for: processes that are stopped together go on together.
             true => self.resume_idle(),
             false => Ok(()),

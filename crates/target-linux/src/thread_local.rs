@@ -30,7 +30,7 @@ const MAX_FILE: u64 = 64 << 20;
 #[non_exhaustive]
 pub enum ThreadLocalError {
     /// The thread has ended, or is running.
-    #[error("thread {0} does not stand")]
+    #[error("thread {0} is not stopped")]
     NoThread(ThreadId),
     /// The thread has not come so far.
     #[error("the thread has no thread-local storage yet")]

@@ -53,7 +53,7 @@ pub fn run_all(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
         return (place, event);
     }
     let stopped = process.tracee.stop_all();
-    process.stands = true;
+    process.is_at_rest = true;
     drop(marks);
     let result = event.and_then(|event| {
         stopped?;
@@ -87,7 +87,7 @@ impl Process {
 
 fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
     for (place, member) in members.iter_mut().enumerate() {
-        if std::mem::take(&mut member.process.stands)
+        if std::mem::take(&mut member.process.is_at_rest)
             && let Err(error) = member.process.start_idle()
         {
             return (place, Err(error));
@@ -377,9 +377,9 @@ impl Tracees {
     ///
     /// # Errors
     /// When the kernel refuses to go on tracing.
-    pub fn stand(&mut self, handler: &mut dyn HitHandler) -> Result<(), Error> {
+    pub fn stop_all(&mut self, handler: &mut dyn HitHandler) -> Result<(), Error> {
         for process in &mut self.processes {
-            process.stand(handler)?;
+            process.stop_all(handler)?;
         }
         self.adopt();
         Ok(())

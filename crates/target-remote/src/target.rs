@@ -15,7 +15,7 @@ use crate::forecast::Forecast;
 use crate::registers::{RegisterCache, RegisterView};
 use crate::stop::{Stop, StopEvent};
 use crate::stub::Stub;
-use crate::thread::{RemoteThread, Standing};
+use crate::thread::{RemoteThread, ThreadStop};
 
 /// How often a thread is stepped again that has stopped for something else.
 const MOST_STEPS_AGAIN: usize = 16;
@@ -39,7 +39,7 @@ pub struct RemoteTarget {
     view: RegisterView,
     /// The stop that was reported last.
     stop: Option<Box<Stop>>,
-    standing: Standing,
+    thread_stop: ThreadStop,
     /// Threads that are at a site whose hit is collected: they are stepped over it before they run.
     collected: BTreeMap<Thread, Address>,
     /// What hits are likely to read.
@@ -108,7 +108,7 @@ impl RemoteTarget {
             stub,
             breakpoints: Breakpoints::default(),
             stop: None,
-            standing: Standing::default(),
+            thread_stop: ThreadStop::default(),
             collected: BTreeMap::new(),
             forecast: Forecast::default(),
             stepping: BTreeSet::new(),
@@ -124,7 +124,7 @@ impl RemoteTarget {
             last_time: 0,
         };
         if let Some(stop) = stop {
-            target.stand(stop);
+            target.begin_stop(stop);
         }
         target
     }
@@ -182,7 +182,7 @@ impl RemoteTarget {
 
     /// What was read of registers is not good any more.
     pub fn forget_registers(&mut self) {
-        self.standing.registers = RegisterCache::with(&[], self.stub.machine());
+        self.thread_stop.registers = RegisterCache::with(&[], self.stub.machine());
     }
 
     /// The program is gone, with all that is in it.
@@ -201,7 +201,7 @@ impl RemoteTarget {
     pub fn pass_here(&mut self) -> Result<(), RemoteError> {
         if self.stop.is_some() {
             let here = self.program_counter()?;
-            self.collected.insert(self.standing.thread, here);
+            self.collected.insert(self.thread_stop.thread, here);
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ impl RemoteTarget {
     /// # Errors
     /// When the stub fails.
     pub fn write_again(&mut self, addresses: &[Address]) -> Result<Option<Address>, RemoteError> {
-        self.stub.select(self.standing.thread)?;
+        self.stub.select(self.thread_stop.thread)?;
         let machine = self.stub.machine();
         let places: Vec<Address> = (addresses.iter().map(|at| machine.canonical(*at))).collect();
         for places in places.chunks(MOST_WRITES) {
@@ -244,16 +244,16 @@ impl RemoteTarget {
         Ok(None)
     }
 
-    fn stand(&mut self, stop: Box<Stop>) {
+    fn begin_stop(&mut self, stop: Box<Stop>) {
         let now = now().max(self.last_time);
         self.last_time = now;
         self.stub.is_stopped(stop.thread);
-        self.standing = Standing {
+        self.thread_stop = ThreadStop {
             thread: stop.thread,
             core: stop.core,
             time: now,
             registers: RegisterCache::with(&stop.registers, self.stub.machine()),
-            ..Standing::default()
+            ..ThreadStop::default()
         };
         self.stop = Some(stop);
     }
@@ -263,7 +263,7 @@ impl RemoteTarget {
             stub: &mut self.stub,
             breakpoints: &self.breakpoints,
             view: &self.view,
-            standing: &mut self.standing,
+            thread_stop: &mut self.thread_stop,
             block: &mut self.block,
             known: &mut self.known,
             unknown: &mut self.unknown,
@@ -273,9 +273,9 @@ impl RemoteTarget {
 
     /// A stop has been reported, where nothing is to be collected.
     pub fn note_stop(&mut self, mut stop: Box<Stop>) {
-        stop.thread = stop.thread.or(self.standing.thread);
+        stop.thread = stop.thread.or(self.thread_stop.thread);
         self.collected.remove(&stop.thread);
-        self.stand(stop);
+        self.begin_stop(stop);
     }
 
     /// A stop has been reported to who asked for it (`?`): no thread has moved, and a hit that is collected stays so. QEMU's stub takes
@@ -285,8 +285,8 @@ impl RemoteTarget {
     /// When the stub fails, or does not take one of them again.
     pub fn answered_why(&mut self, stop: Option<Box<Stop>>) -> Result<(), RemoteError> {
         if let Some(mut stop) = stop {
-            stop.thread = stop.thread.or(self.standing.thread);
-            self.stand(stop);
+            stop.thread = stop.thread.or(self.thread_stop.thread);
+            self.begin_stop(stop);
         }
         self.breakpoints.insert_again(&mut self.stub)
     }
@@ -325,7 +325,7 @@ impl RemoteTarget {
         if self.stepping.contains(&thread) || self.collected_at(thread).is_some() {
             return Ok(true);
         }
-        if thread != self.standing.thread || self.stop.is_none() {
+        if thread != self.thread_stop.thread || self.stop.is_none() {
             return Ok(false);
         }
         let here = self.program_counter()?;
@@ -372,13 +372,13 @@ impl RemoteTarget {
     /// Has an experiment see the thread that stopped last.
     fn hit(&mut self, hit: Hit, handler: &mut dyn HitHandler) -> Result<(), RemoteError> {
         let outcome = handler.hit(hit, &mut self.thread());
-        let asked = std::mem::take(&mut self.standing.asked);
+        let asked = std::mem::take(&mut self.thread_stop.asked);
         if let Hit::Tracepoint(address) = hit {
             self.forecast.note(address, asked);
         }
         // A debugger may write to memory before it reads it.
-        self.standing.ahead.clear();
-        let thread = self.standing.thread;
+        self.thread_stop.ahead.clear();
+        let thread = self.thread_stop.thread;
         if outcome.step {
             self.stepping.insert(thread);
         } else {
@@ -399,15 +399,15 @@ impl RemoteTarget {
         handler: &mut dyn HitHandler,
     ) -> Result<Arrival, RemoteError> {
         // A stub may name the thread of some stops only.
-        stop.thread = stop.thread.or(self.standing.thread);
+        stop.thread = stop.thread.or(self.thread_stop.thread);
         let (thread, is_trap) = (stop.thread, stop.is_trap());
         let is_exact = stop.is_exact;
-        self.stand(stop);
+        self.begin_stop(stop);
         if is_trap && self.breakpoints.has_sites() {
-            self.standing.expected = self.forecast.pieces();
+            self.thread_stop.expected = self.forecast.pieces();
         }
         let address = self.program_counter();
-        self.standing.expected.clear();
+        self.thread_stop.expected.clear();
         let mut address = address?;
         if !is_trap {
             if self.collected.get(&thread) != Some(&address) {
@@ -432,7 +432,7 @@ impl RemoteTarget {
         } else {
             self.collected.remove(&thread);
         }
-        self.standing.ahead.clear();
+        self.thread_stop.ahead.clear();
         Ok(Arrival { address, is_hit })
     }
 
@@ -454,11 +454,13 @@ impl RemoteTarget {
         let bytes = machine.byte_order().u64_bytes(before.0);
         // Machines of which this is so are little-endian.
         let bytes = bytes.get(..size).unwrap_or(&bytes).to_vec();
-        self.stub.select(self.standing.thread)?;
+        self.stub.select(self.thread_stop.thread)?;
         if self.stub.write_register(counter.number, bytes.clone())? {
             let known = bytes.into_iter().map(Some).collect();
             let machine = self.stub.machine();
-            self.standing.registers.add(counter.number, known, machine);
+            self.thread_stop
+                .registers
+                .add(counter.number, known, machine);
             return Ok(before);
         }
         Ok(address)
@@ -502,7 +504,7 @@ impl RemoteTarget {
             }
             if let Some((thread, signal)) = self.deferred.pop_front() {
                 debug_assert_eq!(
-                    thread, self.standing.thread,
+                    thread, self.thread_stop.thread,
                     "the signal is of who was stepped"
                 );
                 let stop = self.stop.as_ref();
@@ -527,7 +529,7 @@ impl RemoteTarget {
         runs: &dyn Fn(Thread) -> bool,
         handler: &mut dyn HitHandler,
     ) -> Result<(), RemoteError> {
-        let thread = self.standing.thread;
+        let thread = self.thread_stop.thread;
         if self.stop.is_none()
             || !runs(thread)
             || !self.breakpoints.has_sites()
@@ -552,7 +554,7 @@ impl RemoteTarget {
     ) -> Result<Passed, RemoteError> {
         let here = match self.collected.get(&thread) {
             Some(address) => *address,
-            None if thread == self.standing.thread => self.program_counter()?,
+            None if thread == self.thread_stop.thread => self.program_counter()?,
             // It has moved only by steps, the last of which ended elsewhere.
             None => Address(u64::MAX),
         };
@@ -642,7 +644,7 @@ impl RemoteTarget {
 
     /// Whether a thread has stopped at an address. Its program counter goes with the stop from then on.
     fn is_at(&mut self, stop: &mut Stop, address: Address) -> Result<bool, RemoteError> {
-        self.stand(Box::new(stop.clone()));
+        self.begin_stop(Box::new(stop.clone()));
         let here = self.program_counter()?;
         let counter = self.stub.machine().program_counter().number;
         if let Some(bytes) = self.thread().bytes(counter) {

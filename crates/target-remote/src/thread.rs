@@ -16,7 +16,7 @@ const PAGE: u64 = 0x1000;
 
 /// The stop that a thread is in.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct ThreadStop {
     pub(crate) thread: Option<ThreadSelector>,
     pub(crate) core: Option<u32>,
     /// In microseconds.
@@ -43,7 +43,7 @@ pub(crate) struct RemoteThread<'t> {
     pub(crate) stub: &'t mut Stub,
     pub(crate) breakpoints: &'t Breakpoints,
     pub(crate) view: &'t RegisterView,
-    pub(crate) standing: &'t mut Standing,
+    pub(crate) thread_stop: &'t mut ThreadStop,
     /// The register block of the view.
     pub(crate) block: &'t mut Vec<u8>,
     pub(crate) known: &'t mut Vec<bool>,
@@ -57,7 +57,7 @@ impl RemoteThread<'_> {
     /// The bytes of a register, by its number at the stub.
     pub(crate) fn bytes(&mut self, number: RegisterNumber) -> Option<Vec<u8>> {
         let machine = self.stub.machine();
-        if let Some(known) = self.standing.registers.get(number, machine) {
+        if let Some(known) = self.thread_stop.registers.get(number, machine) {
             return known;
         }
         if let Err(error) = self.fetch(number) {
@@ -65,7 +65,7 @@ impl RemoteThread<'_> {
             return None;
         }
         let machine = self.stub.machine();
-        self.standing.registers.get(number, machine).flatten()
+        self.thread_stop.registers.get(number, machine).flatten()
     }
 
     /// Reads the register block, or a register that is not in it.
@@ -73,32 +73,32 @@ impl RemoteThread<'_> {
         if self.failure.is_some() {
             return Ok(());
         }
-        self.stub.select(self.standing.thread)?;
+        self.stub.select(self.thread_stop.thread)?;
         if self.stub.machine().block().by_number(number).is_some() {
             return self.fetch_block();
         }
         let bytes = self.stub.register(number)?.unwrap_or_default();
         let bytes = if bytes.is_empty() { vec![None] } else { bytes };
         let machine = self.stub.machine();
-        self.standing.registers.add(number, bytes, machine);
+        self.thread_stop.registers.add(number, bytes, machine);
         Ok(())
     }
 
     fn fetch_block(&mut self) -> Result<(), RemoteError> {
-        if !self.standing.registers.is_read() {
-            self.stub.select(self.standing.thread)?;
-            let expected = std::mem::take(&mut self.standing.expected);
+        if !self.thread_stop.registers.is_read() {
+            self.stub.select(self.thread_stop.thread)?;
+            let expected = std::mem::take(&mut self.thread_stop.expected);
             let (bytes, memory) = self.stub.registers_and_memory(&expected)?;
-            self.standing.registers.read(&bytes.unwrap_or_default());
+            self.thread_stop.registers.read(&bytes.unwrap_or_default());
             let starts = expected.iter().map(|(start, _)| start.0);
-            self.standing.ahead = starts.zip(memory).collect();
+            self.thread_stop.ahead = starts.zip(memory).collect();
         }
         Ok(())
     }
 
     /// Reads what is asked for, ranges that are close to each other as one.
     fn read_groups(&mut self, pieces: &mut [MemoryRead]) -> Result<(), RemoteError> {
-        self.stub.select(self.standing.thread)?;
+        self.stub.select(self.thread_stop.thread)?;
         let window = self.stub.memory_window() as u64;
         // Expressions extend what 32-bit registers have with its sign.
         let machine = self.stub.machine();
@@ -148,9 +148,9 @@ impl RemoteThread<'_> {
             .iter()
             .flat_map(|&(start, length)| windows(start, length, window))
             .collect();
-        self.standing.asked.extend_from_slice(&asked);
+        self.thread_stop.asked.extend_from_slice(&asked);
         let mut read = Vec::new();
-        let ahead = &self.standing.ahead;
+        let ahead = &self.thread_stop.ahead;
         let (known, asked): (Vec<Piece>, Vec<Piece>) =
             (asked.into_iter()).partition(|(start, length)| has(ahead, start.0, *length));
         for (start, length) in known {
@@ -234,15 +234,15 @@ fn fill(piece: &mut MemoryRead, place: u64, read: &[(u64, Vec<u8>)]) {
 
 impl StoppedThread for RemoteThread<'_> {
     fn id(&self) -> ThreadId {
-        number(self.standing.thread)
+        number(self.thread_stop.thread)
     }
 
     fn cpu(&mut self) -> u32 {
-        self.standing.core.unwrap_or(0)
+        self.thread_stop.core.unwrap_or(0)
     }
 
     fn timestamp(&self) -> u64 {
-        self.standing.time
+        self.thread_stop.time
     }
 
     fn register(&mut self, register: RegisterNumber) -> Option<u64> {
@@ -254,7 +254,7 @@ impl StoppedThread for RemoteThread<'_> {
     }
 
     fn register_block(&mut self) -> Result<&[u8], TargetError> {
-        let gone = TargetError::Gone(number(self.standing.thread));
+        let gone = TargetError::Gone(number(self.thread_stop.thread));
         if self.failure.is_some() {
             return Err(gone);
         }
@@ -267,7 +267,7 @@ impl StoppedThread for RemoteThread<'_> {
         self.unknown.clear();
         let machine = self.stub.machine();
         for (index, (register, at_stub)) in self.view.registers().enumerate() {
-            let bytes = at_stub.and_then(|number| self.standing.registers.get(number, machine));
+            let bytes = at_stub.and_then(|number| self.thread_stop.registers.get(number, machine));
             match bytes.flatten() {
                 Some(bytes) => {
                     self.block.extend_from_slice(&bytes);

@@ -124,13 +124,13 @@ impl<E: Execution> Replay<E> {
             self.collect(position, handler);
             self.position = position;
             let Some(found) = found else {
-                return self.stand(to.checked_sub(1), thread, otherwise);
+                return self.stop_all(to.checked_sub(1), thread, otherwise);
             };
             if found.cause == StopCause::Breakpoint && !self.asks(found.number, handler) {
                 from = found.number.saturating_add(1);
                 continue;
             }
-            let stop = self.stand(Some(found.number), None, found.cause);
+            let stop = self.stop_all(Some(found.number), None, found.cause);
             self.tell(&found, Direction::Forward);
             return stop;
         }
@@ -150,20 +150,25 @@ impl<E: Execution> Replay<E> {
             let found = self.last_stop(before, to);
             self.position = found.map_or(to, |found| found.position);
             let Some(found) = found else {
-                return self.stand(Some(to), thread, otherwise);
+                return self.stop_all(Some(to), thread, otherwise);
             };
             if found.cause == StopCause::Breakpoint && !self.asks(found.number, handler) {
                 before = found.number;
                 continue;
             }
-            let stop = self.stand(Some(found.number), None, found.cause);
+            let stop = self.stop_all(Some(found.number), None, found.cause);
             self.tell(&found, Direction::Backward);
             return stop;
         }
     }
 
     /// Stops at the current instant. Without a thread the instruction decides which one has stopped.
-    fn stand(&mut self, number: Option<u64>, thread: Option<ThreadId>, cause: StopCause) -> Stop {
+    fn stop_all(
+        &mut self,
+        number: Option<u64>,
+        thread: Option<ThreadId>,
+        cause: StopCause,
+    ) -> Stop {
         self.reported = None;
         let of_number = || {
             let executed = number.and_then(|number| self.execution.instruction(number));

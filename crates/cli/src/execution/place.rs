@@ -112,6 +112,6 @@ fn variable(symbols: &Symbols, text: &str) -> anyhow::Result<(u64, u64)> {
     };
     match value.place() {
         ValuePlace::Memory(Address(address)) => Ok((address, value.bytes().len() as u64)),
-        _ => bail!("`{text}` does not stand in memory at a place that is always the same"),
+        _ => bail!("`{text}` is not in memory at a place that is always the same"),
     }
 }

@@ -13,7 +13,7 @@ const SHORT: usize = 256;
 /// No frame's content is longer.
 const LONGEST: usize = 1 << 28;
 
-/// Whether bytes have a checksum. A fuzzer is let through: what is after must stand anything.
+/// Whether bytes have a checksum. A fuzzer is let through: what is after must bear anything.
 pub(crate) fn has_sum(bytes: &[u8], sum: u32) -> bool {
     #[cfg(test)]
     if LETS_THROUGH.get() {

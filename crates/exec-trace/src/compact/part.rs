@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_stand_in_the_targets_order() {
+    fn bytes_are_in_the_targets_order() {
         let number = 0x1122_3344;
         assert_eq!(
             cut(16, 4, number, ByteOrder::Little),

@@ -203,7 +203,7 @@ pub(crate) fn is_short(text: &[u8]) -> bool {
     matches!(Letters::of(text), Letters::None | Letters::Lower)
 }
 
-/// A row of digits of a value: where they stand, and whether they are known.
+/// A row of digits of a value: where they are, and whether they are known.
 pub(crate) type DigitRow = (Range<usize>, bool);
 
 /// Finds the digits of a value near the end of a line, separators between them left out. They are given from the
@@ -307,7 +307,7 @@ mod tests {
     use crate::value::Notation;
 
     #[test]
-    fn numbers_are_found_where_they_stand() {
+    fn numbers_are_found_where_they_are() {
         let line = b"10 clk MR8 00103fc4 0010400000000000";
         assert_eq!(time(line, 0, Time::whole(10, Scale::Clk)), Some(0..2));
         assert_eq!(time(line, 0, Time::whole(11, Scale::Clk)), None);

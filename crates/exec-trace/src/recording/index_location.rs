@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracewire_tracefile::private;
 
-/// Where the index of a trace may stand: beside it, and in the cache.
+/// Where the index of a trace may be: beside it, and in the cache.
 pub(super) fn places(path: &Path, cache: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Some(name) = path.file_name() {

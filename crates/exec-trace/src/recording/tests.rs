@@ -12,7 +12,7 @@ use crate::compact::frame::LETS_THROUGH;
 use crate::index::CHUNK;
 use crate::record::{CpuNumber, InstructionNumber};
 
-/// Two processors that take turns, whose lines name them or do not, and stand anywhere near their instructions.
+/// Two processors that take turns, whose lines name them or do not, and are anywhere near their instructions.
 fn text(steps: &[(u8, u8, u32)], names_cpus: bool) -> String {
     let mut text = String::new();
     let mut late = Vec::new();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::cursor::is_blank;
 
-/// Why a line could not be read: what was expected, and the token that stood there instead.
+/// Why a line could not be read: what was expected, and the token that was there instead.
 ///
 /// ```
 /// use tracewire_exec_trace::text::{Format, first_error};

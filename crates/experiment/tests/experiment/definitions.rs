@@ -13,7 +13,7 @@ fn definitions_that_cannot_work_are_refused_with_a_reason() {
         let error: DefineError = experiment.define(definition).unwrap_err();
         error.to_string()
     };
-    let number = "cannot stand in a trace frame: 1 to 32767 can";
+    let number = "cannot be in a trace frame: 1 to 32767 can";
     assert_eq!(
         told(tracepoint(0, CODE, vec![])),
         format!("tracepoint number 0 {number}")

@@ -175,7 +175,7 @@ pub struct GuestCpu<'g> {
 
 /// The instruction that a cpu is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct GuestPosition {
     /// The number of the cpu, from 0.
     pub cpu: u32,
     /// The address of the instruction.
@@ -194,16 +194,16 @@ impl<'g> GuestCpu<'g> {
         registers: &'g GuestRegisters,
         block: &'g mut RegisterBlock,
         sites: &'g Sites,
-        standing: Standing,
+        position: GuestPosition,
     ) -> Self {
         Self {
             api,
             registers,
             block,
             sites,
-            number: standing.cpu,
-            address: standing.address,
-            time: standing.time,
+            number: position.cpu,
+            address: position.address,
+            time: position.time,
         }
     }
 

@@ -6,7 +6,7 @@ use tracewire_arch::{Architecture, Machine, RegisterLayout};
 use tracewire_experiment::{Experiment, FrameStore, Hit, HitHandler, Outcome, Target};
 use tracewire_model::Address;
 
-use super::guest::{GuestCpu, GuestRegisters, RegisterBlock, Sites, Standing};
+use super::guest::{GuestCpu, GuestPosition, GuestRegisters, RegisterBlock, Sites};
 use crate::api::{Api, Block, InstructionCallback, RegisterHandle, Switch};
 use crate::cpu_threads::CpuThreads;
 
@@ -188,7 +188,7 @@ impl Instrumentation {
         let steps = self.stepping[number];
         self.time = self.time.max(self.sites.now());
         self.block.forget();
-        let standing = Standing {
+        let position = GuestPosition {
             cpu,
             address,
             time: self.time,
@@ -200,7 +200,7 @@ impl Instrumentation {
                 &self.registers,
                 &mut self.block,
                 &self.sites,
-                standing,
+                position,
             )
         };
         let mut outcome = Outcome {

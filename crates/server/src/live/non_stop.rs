@@ -52,7 +52,7 @@ impl NonStop {
 impl LiveProgram {
     pub(super) fn set_non_stop(&mut self, on: bool) {
         if self.non_stop.on && !on {
-            self.stand();
+            self.stop_all();
         }
         self.non_stop = NonStop {
             on,
@@ -115,7 +115,7 @@ impl LiveProgram {
     /// while it connects.
     pub(super) fn all_stops(&mut self) -> Reply {
         self.let_untouched_go();
-        let mut standing: VecDeque<_> = self
+        let mut stopped: VecDeque<_> = self
             .inferiors
             .threads()
             .into_iter()
@@ -126,13 +126,13 @@ impl LiveProgram {
             })
             .map(|(process, thread)| News::Thread(process, thread))
             .collect();
-        let last = standing.iter().position(
+        let last = stopped.iter().position(
             |news| matches!(news, News::Thread(_, thread) if self.stops.is_last(*thread)),
         );
-        if let Some(last) = last.and_then(|last| standing.remove(last)) {
-            standing.push_front(last);
+        if let Some(last) = last.and_then(|last| stopped.remove(last)) {
+            stopped.push_front(last);
         }
-        self.non_stop.queue = standing;
+        self.non_stop.queue = stopped;
         self.report_first(First::Answered)
     }
 

@@ -144,7 +144,7 @@ impl LiveProgram {
     pub(super) fn begin_session(&mut self) {
         self.set_non_stop(false);
         // Programs that ran without a client are stopped for the new one.
-        self.stand();
+        self.stop_all();
         self.attention.stop_is_wanted();
         self.inferiors.begin_session();
         self.dialect.forget_client();

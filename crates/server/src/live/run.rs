@@ -111,16 +111,16 @@ impl LiveProgram {
                         }
                         // The client's other input can wait.
                         if !brief && self.attention.stop_is_wanted() {
-                            self.stand();
+                            self.stop_all();
                             break Ok(Some(self.interruption(&what)));
                         }
                     }
                     TraceesEvent::Interrupted => {
-                        self.stand();
+                        self.stop_all();
                         break Ok(Some(self.interruption(&what)));
                     }
                     happened => {
-                        self.stand();
+                        self.stop_all();
                         break Ok(Some(self.news(happened)));
                     }
                 }
@@ -247,12 +247,12 @@ impl LiveProgram {
     }
 
     /// Stops everything.
-    pub(super) fn stand(&mut self) {
+    pub(super) fn stop_all(&mut self) {
         // A process that has ended is reported when it is run again.
         let _ = self
             .inferiors
             .tracees
-            .stand(&mut self.tracing.trace.experiment);
+            .stop_all(&mut self.tracing.trace.experiment);
         let _ = self.take_out();
     }
 

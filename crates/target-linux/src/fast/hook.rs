@@ -35,9 +35,9 @@ impl Patcher<'_> {
             return;
         }
         let debugged = self.tracee.debugger.is_there();
-        let stands = !self.tracee.threads.any_can_be_stopped();
+        let is_stopped = !self.tracee.threads.any_can_be_stopped();
         if !debugged
-            && stands
+            && is_stopped
             && !std::mem::replace(&mut self.tracee.program.dynamic_linker.hook_tried, true)
         {
             match self.hook_by_jump(hook) {

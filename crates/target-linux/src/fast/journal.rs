@@ -47,7 +47,7 @@ mod header {
     pub(super) const PROCESS: u64 = 48;
 }
 
-/// An entry: the site, how many bytes, what stood there, what stands there. For a counter: its address, no bytes, and the
+/// An entry: the site, how many bytes, what was there, what is there. For a counter: its address, no bytes, and the
 /// process in their place, for a child has the journal, too, but counters of its own.
 mod entry {
     pub(super) const START: u64 = 80;

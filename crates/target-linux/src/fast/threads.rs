@@ -219,7 +219,7 @@ impl Tracee {
     ///
     /// If that is not enough, all threads but one run: a thread may be inside because it waits for memory that another
     /// thread provides.
-    pub(crate) fn run_out_of_pads(&mut self, standing: Tid) {
+    pub(crate) fn run_out_of_pads(&mut self, kept: Tid) {
         /// How many attempts: a pad takes less than a microsecond, once the thread has a cpu.
         const TIMES: u32 = 100;
         /// How many attempts are made while the other threads are stopped.
@@ -240,7 +240,7 @@ impl Tracee {
             }
             moment = (moment * 2).min(LONGEST);
             self.forget_while_stopped();
-            if self.go_on_stopped(standing).is_err() {
+            if self.go_on_stopped(kept).is_err() {
                 return;
             }
             std::thread::sleep(moment);

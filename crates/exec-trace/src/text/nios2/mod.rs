@@ -43,7 +43,7 @@ static REGISTERS: [&[u8]; 32] = [
 
 static CONTROL: [&[u8]; 5] = [b"status", b"estatus", b"bstatus", b"ienable", b"ipending"];
 
-/// Where the fields stand.
+/// Where the fields are.
 #[derive(Clone, Copy)]
 pub(super) struct Nios2 {
     places: &'static Place,

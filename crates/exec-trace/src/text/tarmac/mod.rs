@@ -24,7 +24,7 @@
 //!   and peripheral bus (`MNR4O__I`, `MNR4O__A`), a Cortex-M0's fetches (`MR4_I`) and a Cortex-R5's transfers to
 //!   coprocessors (`MCW4___R … TRANSFER`); those of a Cortex-M3's or M4's data bus (`…D`, 8 letters) have the lowest address first, unless
 //!   the registers that are loaded and stored say otherwise of the trace ([`DataOrderEvidence`](crate::DataOrderEvidence)).
-//! - Where the record's time and number stand between the type and the address of an access (`MNW4____ (50:a8) …`), they
+//! - Where the record's time and number are between the type and the address of an access (`MNW4____ (50:a8) …`), they
 //!   are passed over.
 //! - `x` stands for an unknown digit (models that know of undefined bits), unless it is between words of at
 //!   least 8 digits, which it separates.
@@ -52,7 +52,7 @@ struct Head {
     cpu: Option<CpuNumber>,
 }
 
-/// Types of lines that may stand without a time and are kept as text.
+/// Types of lines that may be without a time and are kept as text.
 const TEXT_TYPES: &[&[u8]] = &[
     b"CADI",
     b"P",
