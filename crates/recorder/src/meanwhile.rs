@@ -11,8 +11,10 @@ use crate::error::RecordError;
 use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::stop::{Stop, StopHandle};
 
-/// How long the work keeps the priority of the thread that begins it, where it leaves the program a processor.
+/// How much processor time the work has with the priority of the thread that begins it, where it leaves the program a processor.
 const FIRST: Duration = Duration::from_millis(250);
+/// How much all work of a run has with that.
+const FIRST_OF_RUN: Duration = Duration::from_secs(1);
 /// How often it is looked whether the work gets a processor.
 const TURN: Duration = Duration::from_millis(20);
 /// How long the program is stopped at once where the work does not.
@@ -28,13 +30,13 @@ pub(crate) fn processors() -> usize {
 ///
 /// The work begins with the priority of the calling thread. Where it takes longer, it shares the processors with the program. Where
 /// the program's threads leave it waiting for a processor then, the program is stopped for a moment now and then: beside 100
-/// busy threads, work of 0.1 s would take 5 s. So are the others with the same `starvation`.
+/// busy threads, work of 0.1 s would take 5 s. So are the others of the run.
 ///
 /// `None` if the program has become another one: it has run nothing yet, and the work was about the one before.
 pub fn run_meanwhile<R: Send + 'static>(
     process: &mut Process,
     stop: &StopHandle,
-    starvation: &Starvation,
+    of_run: &WorkOfRun,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<Option<R>, RecordError> {
     let (done, starves) = (Arc::new(Done::default()), Arc::new(AtomicBool::new(false)));
@@ -56,23 +58,32 @@ pub fn run_meanwhile<R: Send + 'static>(
     )
     .map_err(RecordError::Thread)?;
     let (own, starved, interrupter) = (done, Arc::clone(&starves), process.interrupter());
-    let starvation = starvation.clone();
+    let of_run = of_run.clone();
     std::thread::Builder::new()
         .name("processor".to_owned())
         .spawn(move || {
             let begun = Instant::now();
-            let mut before = Duration::ZERO;
+            let mut before = ProcessorTime::default();
             while !own.wait(TURN) {
                 let thread = thread.load(Ordering::Acquire);
-                if thread != 0 && begun.elapsed() >= FIRST {
-                    Priority::share_thread(thread);
+                if thread == 0 {
+                    continue;
                 }
-                let now = waited_for_processor(thread);
+                // Where the kernel does not say, all of the time counts.
+                let now = ProcessorTime::of(thread).unwrap_or(ProcessorTime {
+                    had: begun.elapsed(),
+                    waited: Duration::ZERO,
+                });
                 // One with a real-time priority waits for others of the tracer only.
-                if now.saturating_sub(before) > TURN / 2 && !Priority::is_real_time(thread) {
-                    starvation.note();
+                if Priority::is_real_time(thread) {
+                    let of_run = of_run.come_first(now.had.saturating_sub(before.had));
+                    if now.had >= FIRST || of_run >= FIRST_OF_RUN {
+                        Priority::share_thread(thread);
+                    }
+                } else if now.waited.saturating_sub(before.waited) > TURN / 2 {
+                    of_run.starve();
                 }
-                if starvation.is_now() {
+                if of_run.starves_now() {
                     starved.store(true, Ordering::Release);
                     own.interrupt_unless_set(&interrupter);
                 }
@@ -110,19 +121,38 @@ fn go_on(stop: &StopHandle) -> Result<(), RecordError> {
     }
 }
 
-/// When work beside programs last waited for a processor. The programs of a run have it together: a thread of one of them may
-/// wait for what that of another one reads, and the threads of all of them leave it no processor.
+/// The work beside all programs of a run: a thread of one of them may wait for what that of another one reads, and the threads of
+/// all of them leave it no processor.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Starvation(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct WorkOfRun(Arc<Mutex<WorkState>>);
 
-impl Starvation {
-    fn note(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+#[derive(Debug, Default)]
+struct WorkState {
+    /// When some of it last waited for a processor.
+    starved: Option<Instant>,
+    /// For how long it has come first.
+    came_first: Duration,
+}
+
+impl WorkOfRun {
+    fn lock(&self) -> MutexGuard<'_, WorkState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_now(&self) -> bool {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_some_and(|last| last.elapsed() < TURN)
+    fn starve(&self) {
+        self.lock().starved = Some(Instant::now());
+    }
+
+    fn starves_now(&self) -> bool {
+        let starved = self.lock().starved;
+        starved.is_some_and(|time| time.elapsed() < TURN)
+    }
+
+    /// Some of it came first for so long more. For how long all of it has.
+    fn come_first(&self, more: Duration) -> Duration {
+        let mut state = self.lock();
+        state.came_first += more;
+        state.came_first
     }
 }
 
@@ -181,13 +211,22 @@ impl Drop for SetAtEnd {
     }
 }
 
-/// For how long a thread of this process has been able to run and had no processor; zero before it has begun, and where the
-/// kernel does not say. A run of many processes has many such threads, so each is looked at by itself.
-fn waited_for_processor(thread: libc::pid_t) -> Duration {
-    let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
-    let waited = line.ok().and_then(|line| {
-        let waited = line.split_whitespace().nth(1)?;
-        waited.parse::<u64>().ok()
-    });
-    waited.map_or(Duration::ZERO, Duration::from_nanos)
+/// What a thread had of the processors. A run of many processes has many such threads, so each is looked at by itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProcessorTime {
+    had: Duration,
+    /// For how long it was able to run and had none.
+    waited: Duration,
+}
+
+impl ProcessorTime {
+    /// That of a thread of this process. `None` where the kernel does not say, and when the thread has ended.
+    fn of(thread: libc::pid_t) -> Option<Self> {
+        let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+        let mut times = line.split_whitespace().map(str::parse);
+        Some(Self {
+            had: Duration::from_nanos(times.next()?.ok()?),
+            waited: Duration::from_nanos(times.next()?.ok()?),
+        })
+    }
 }

@@ -56,9 +56,9 @@ impl Prepared {
                     request.prepare_pads(process);
                 }
                 let pads = process.prepared_pads();
-                let starvation = place.as_ref().map(|place| place.starvation());
-                let starvation = starvation.unwrap_or_default();
-                let meanwhile = run_meanwhile(process, stop, &starvation, move || {
+                let work_of_run = place.as_ref().map(|place| place.work());
+                let work_of_run = work_of_run.unwrap_or_default();
+                let meanwhile = run_meanwhile(process, stop, &work_of_run, move || {
                     let looked = match &place {
                         Some(place) => place.read(look),
                         None => look(),

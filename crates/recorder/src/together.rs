@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::meanwhile::{Starvation, processors};
+use crate::meanwhile::{WorkOfRun, processors};
 
 /// How long a process waits for others while its threads are stopped.
 const STOPPED: Duration = Duration::from_millis(15);
@@ -63,7 +63,7 @@ pub(crate) trait Halting {
 pub(crate) struct Together {
     state: Mutex<State>,
     changed: Condvar,
-    starvation: Starvation,
+    work: WorkOfRun,
 }
 
 #[derive(Debug, Default)]
@@ -383,9 +383,9 @@ impl Place {
         }
     }
 
-    /// Whether what reads symbols gets no processor.
-    pub fn starvation(&self) -> Starvation {
-        self.together.starvation.clone()
+    /// What is known of the work beside the programs of the run.
+    pub fn work(&self) -> WorkOfRun {
+        self.together.work.clone()
     }
 
     /// Reads symbols, when few enough of the others do so.

@@ -19,7 +19,7 @@ use tracewire_target_linux::{CallEvents, Event, Module, Priority, Process};
 use super::plan::{LeftOut, Nameless, Plan, PlannedFunction, Selection};
 use super::{CallFlowEvent, CallOptions, CallRecorder, CallReport};
 use crate::error::RecordError;
-use crate::meanwhile::{Starvation, run_meanwhile};
+use crate::meanwhile::{WorkOfRun, run_meanwhile};
 use crate::modules::Modules;
 use crate::observer::Warning;
 use crate::origin::{Origin, leave};
@@ -109,7 +109,7 @@ fn arm(
         true => None,
         false => {
             let look = look(process, options)?;
-            run_meanwhile(process, stop, &Starvation::default(), || {
+            run_meanwhile(process, stop, &WorkOfRun::default(), || {
                 let mut looked = look();
                 let plan = looked.selection.plan(looked.modules.symbols());
                 (looked, plan)
