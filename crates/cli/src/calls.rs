@@ -10,7 +10,7 @@ use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tracewire_model::ThreadId;
 use tracewire_recorder::{
-    CallEnd, CallFlowEvent, CallRecorder, CallReport, Ending, ListedCalls, RecordError,
+    CallEnd, CallFlowEvent, CallRecorder, CallReport, Ending, ListedCalls, Priority, RecordError,
     out_of_memory, program_words,
 };
 use tracewire_tracefile::IndexCache;
@@ -155,10 +155,10 @@ impl Hot {
     }
 }
 
-/// `calls`.
-pub fn calls(arguments: CallsArguments) -> anyhow::Result<Answer> {
+/// `calls`. The calling thread has the priority until a process is attached to.
+pub fn calls(arguments: CallsArguments, priority: Option<Priority>) -> anyhow::Result<Answer> {
     if arguments.pid.is_some() || !arguments.program.is_empty() {
-        return live(&arguments);
+        return live(&arguments, priority);
     }
     let live_only = [
         ("--threads", arguments.threads),
@@ -201,7 +201,7 @@ pub fn calls(arguments: CallsArguments) -> anyhow::Result<Answer> {
 }
 
 /// `calls` of a live program.
-fn live(arguments: &CallsArguments) -> anyhow::Result<Answer> {
+fn live(arguments: &CallsArguments, priority: Option<Priority>) -> anyhow::Result<Answer> {
     if arguments.machine.architecture.is_some() || arguments.machine.data_order.is_some() {
         bail!("--architecture and --data-order are for execution traces");
     }
@@ -216,6 +216,7 @@ fn live(arguments: &CallsArguments) -> anyhow::Result<Answer> {
     let signals = Signals::block();
     out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
     let watch = Watch::begin(signals, recorder.stop_handle()).context("cannot start a thread")?;
+    drop(priority);
     let report = recorder.run(&mut print_event).map_err(error_words)?;
     summary(&report);
     let shown = show(arguments, &report, least);

@@ -124,6 +124,17 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Whether it attaches to processes that run, which may leave this one no processor.
+    pub fn attaches(&self) -> bool {
+        match self {
+            Self::Record(arguments) => arguments.program.is_empty() && arguments.upstream.is_none(),
+            Self::Calls(arguments) => arguments.pid.is_some(),
+            _ => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,7 +56,7 @@ mod value_parser;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use tracewire_recorder::out_of_memory;
+use tracewire_recorder::{Priority, out_of_memory};
 
 use answer::Answer;
 use command_line::{Arguments, Command};
@@ -65,9 +65,12 @@ use command_line::{Arguments, Command};
 static ALLOCATOR: out_of_memory::Allocator = out_of_memory::Allocator;
 
 fn main() -> ExitCode {
+    // Busy programs that are attached to would leave this one no processor.
+    let priority = Priority::raise_alone();
     out_of_memory::handle_aborts();
     let arguments = Arguments::parse();
-    let result = run(arguments);
+    let priority = arguments.command.attaches().then_some(priority);
+    let result = run(arguments, priority);
     // It may have ended as if by a request.
     let result = match out_of_memory::verify() {
         Err(none) if result.is_ok() => Err(none.into()),
@@ -89,7 +92,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> anyhow::Result<Answer> {
+/// The calling thread may have a raised priority until the command has begun.
+fn run(arguments: Arguments, priority: Option<Priority>) -> anyhow::Result<Answer> {
     match arguments.command {
         Command::Completions { shell } => shell::completions(shell, Arguments::command()),
         Command::Man { directory } => shell::manual(&directory, Arguments::command()),
@@ -104,7 +108,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Dataset(arguments) => dataset::run("dataset", &arguments.arguments),
         Command::Query(arguments) => dataset::run("query", &arguments.arguments),
         Command::Collect(arguments) => execution::collect::collect(&arguments),
-        Command::Calls(arguments) => calls::calls(*arguments),
+        Command::Calls(arguments) => calls::calls(*arguments, priority),
         Command::Profile(arguments) => execution::analyze::profile(&arguments),
         Command::Coverage(arguments) => execution::analyze::coverage(&arguments),
         Command::Memory(arguments) => execution::memory::memory(&arguments),
@@ -114,7 +118,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Proxy(arguments) => proxy::proxy(arguments),
         Command::Qemu(arguments) => qemu::qemu(&arguments),
         Command::Packets(arguments) => packets::explain(&arguments),
-        Command::Record(arguments) => record::record(*arguments),
+        Command::Record(arguments) => record::record(*arguments, priority),
         Command::List(arguments) => list::list(&arguments),
         Command::Complete(arguments) => complete::complete(&arguments),
         Command::Agent(arguments) => agent::agent(arguments),

@@ -128,6 +128,7 @@ pub fn record(
     stop: StopHandle,
     folder: RunWriter,
     observers: &dyn Observers,
+    priority: Option<Priority>,
 ) -> Result<RunReport, RecordError> {
     options.confirm = options.confirm.once();
     let shared = Shared {
@@ -144,11 +145,13 @@ pub fn record(
         }),
         first_begun: OnceLock::new(),
         together: Arc::default(),
-        usual: UsualPriority::of_thread(),
+        usual: priority
+            .as_ref()
+            .map_or_else(UsualPriority::of_thread, Priority::usual),
     };
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        let begun = shared.begin_threads(scope, starts, &mut threads);
+        let begun = shared.begin_threads(scope, starts, priority, &mut threads);
         if begun.is_err() {
             shared
                 .stop
@@ -194,6 +197,7 @@ impl<'r> Shared<'r> {
         &'r self,
         scope: &'scope Scope<'scope, 'r>,
         starts: Vec<ProcessStart>,
+        mut priority: Option<Priority>,
         threads: &mut Vec<RecordThread<'scope>>,
     ) -> Result<(), RecordError> {
         let known: Vec<ThreadId> = starts.iter().filter_map(ProcessStart::attached).collect();
@@ -201,12 +205,19 @@ impl<'r> Shared<'r> {
         if let Some(time) = self.options.canary
             && starts.len() > 1
             && let Some(first) = starts.next()
-            && !self.send_ahead(scope, first, time, starts.len(), threads)?
         {
-            return Ok(());
+            drop(priority.take());
+            if !self.send_ahead(scope, first, time, starts.len(), threads)? {
+                return Ok(());
+            }
         }
+        // A program that is started would inherit it.
         let is_attached = |start: &ProcessStart| start.attached().is_some();
-        let priority = (starts.as_slice().iter().all(is_attached)).then(Priority::raise_niceness);
+        let priority = (starts.as_slice().iter().all(is_attached)).then(|| {
+            priority
+                .take()
+                .map_or_else(Priority::raise_niceness, Priority::inherited)
+        });
         // All are waited for before the first one comes.
         let places: Vec<Arc<Place>> = (starts.as_slice().iter())
             .map(|start| self.together.join(start.way()))
@@ -214,7 +225,7 @@ impl<'r> Shared<'r> {
         for (start, place) in starts.zip(places) {
             threads.push(self.begin_thread(scope, start, place)?);
         }
-        drop(priority);
+        self.stop.end_priority(priority);
         let Some(selection) = self.options.later.clone() else {
             return Ok(());
         };
@@ -335,7 +346,7 @@ impl<'r> Shared<'r> {
             // Before others come first again.
             process.go();
         }
-        drop(priority);
+        self.stop.end_priority(priority);
         if let Some(first) = begun {
             self.first_begun.get_or_init(Instant::now);
             self.run(first, place);

@@ -392,6 +392,8 @@ impl Recorder {
     ///
     /// A process that cannot be recorded is reported, and the others are recorded.
     ///
+    /// The calling thread may have a raised `priority` since its start. It ends when the threads of the processes have begun.
+    ///
     /// # Errors
     /// When no process can be recorded, or none is there and none may come; for a stub, whose program is recorded alone.
     pub fn record_processes(
@@ -399,6 +401,7 @@ impl Recorder {
         others: impl IntoIterator<Item = ThreadId>,
         folder: RunWriter,
         observers: &dyn Observers,
+        priority: Option<Priority>,
     ) -> Result<RunReport, RecordError> {
         check_rates(&self.options.rates, &self.options.script)?;
         check_trigger(self.options.trigger.as_ref(), &self.options.script)?;
@@ -417,6 +420,6 @@ impl Recorder {
         if starts.is_empty() && self.options.later.is_none() {
             return Err(RecordError::NoneSelected);
         }
-        processes::record(starts, self.options, self.stop, folder, observers)
+        processes::record(starts, self.options, self.stop, folder, observers, priority)
     }
 }

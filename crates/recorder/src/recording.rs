@@ -835,7 +835,7 @@ impl<'o> Recording<'o> {
         };
         fail_point!("record/detached");
         // To write the file may take long.
-        Priority::share();
+        self.stop.share_soon();
         let mut status = self.experiment.status();
         let (frames, created) = (self.rotation.as_ref()).map_or((0, 0), Rotation::frames);
         let own = status.clone();

@@ -11,6 +11,9 @@ use tracewire_target_linux::{Interrupter, Priority};
 
 use crate::out_of_memory::OutOfMemory;
 
+/// How long a thread comes first once the programs are left.
+const MOMENT: Duration = Duration::from_millis(250);
+
 /// Why a run was asked to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
@@ -70,7 +73,7 @@ pub struct StopHandle {
     /// Of the processes that are recorded.
     interrupters: Arc<Mutex<Vec<Interrupter>>>,
     /// The threads of the tracer that leave programs at the end.
-    leavers: Arc<Mutex<Vec<libc::pid_t>>>,
+    leavers: Arc<Mutex<Vec<Leaver>>>,
     /// Whether the time of the run is being taken.
     is_timed: Arc<AtomicBool>,
 }
@@ -89,12 +92,14 @@ impl StopHandle {
     }
 
     /// Raises the [priority](Priority) of the calling thread when the run is to end before this is dropped, for as long as the thread
-    /// lives: among busy threads it would take long to notice that end. Where the thread has long work then, it is to
-    /// [share](Priority::share) the processors.
+    /// lives: among busy threads it would take long to notice that end. Work that may be long is to [share](Self::share_soon) the
+    /// processors.
     pub fn hasten_at_end(&self) -> Hastened<'_> {
-        // SAFETY: gettid cannot fail and touches nothing.
-        let thread = unsafe { libc::gettid() };
-        lock(&self.leavers).push(thread);
+        let thread = own_thread();
+        lock(&self.leavers).push(Leaver {
+            thread,
+            shares_at: None,
+        });
         if self.stopped().is_some() {
             Priority::raise_thread(thread);
         }
@@ -104,15 +109,70 @@ impl StopHandle {
         }
     }
 
+    /// Ends a raised priority of the calling thread, which is [hastened](Self::hasten_at_end): not where the run is to end already.
+    pub(crate) fn end_priority(&self, priority: Option<Priority>) {
+        let Some(priority) = priority else {
+            return;
+        };
+        // Without it, the thread would get a processor late, and then raise it again.
+        if self.stopped().is_some() {
+            return priority.keep();
+        }
+        drop(priority);
+        if self.stopped().is_some() {
+            Priority::raise_thread(0);
+        }
+    }
+
     /// Has the run end. The first reason counts.
     pub fn stop(&self, stop: Stop) {
         lock(&self.stop).get_or_insert(stop);
-        for thread in lock(&self.leavers).iter() {
-            Priority::raise_thread(*thread);
+        for leaver in lock(&self.leavers).iter() {
+            Priority::raise_thread(leaver.thread);
         }
         self.ended.notify_all();
         let interrupters = lock(&self.interrupters).clone();
         Interrupter::interrupt_all(&interrupters);
+    }
+
+    /// The programs are left, and what the calling thread still does may be long: it comes first for a moment more, and
+    /// [shares](Priority::share) the processors then.
+    pub fn share_soon(&self) {
+        let thread = own_thread();
+        let mut leavers = lock(&self.leavers);
+        let are_timed = leavers.iter().any(|leaver| leaver.shares_at.is_some());
+        let Some(own) = leavers.iter_mut().find(|leaver| leaver.thread == thread) else {
+            return Priority::share();
+        };
+        own.shares_at = Some(Instant::now() + MOMENT);
+        drop(leavers);
+        if !are_timed {
+            let handle = self.clone();
+            let shares = std::thread::Builder::new().name("share".to_owned());
+            if shares.spawn(move || handle.share_in_time()).is_err() {
+                Priority::share();
+            }
+        }
+    }
+
+    /// Has leavers share the processors when their time is over.
+    fn share_in_time(&self) {
+        loop {
+            let mut leavers = lock(&self.leavers);
+            let now = Instant::now();
+            for leaver in leavers.iter_mut() {
+                if leaver.shares_at.is_some_and(|time| time <= now) {
+                    leaver.shares_at = None;
+                    Priority::share_thread(leaver.thread);
+                }
+            }
+            let next = leavers.iter().filter_map(|leaver| leaver.shares_at).min();
+            drop(leavers);
+            match next {
+                None => return,
+                Some(next) => std::thread::sleep(next.saturating_duration_since(now)),
+            }
+        }
     }
 
     /// The first reason for which the run was asked to end.
@@ -189,6 +249,19 @@ impl StopHandle {
     }
 }
 
+/// A thread of the tracer that leaves programs.
+#[derive(Debug)]
+struct Leaver {
+    thread: libc::pid_t,
+    /// When it shares the processors, where that time has come near.
+    shares_at: Option<Instant>,
+}
+
+fn own_thread() -> libc::pid_t {
+    // SAFETY: gettid cannot fail and touches nothing.
+    unsafe { libc::gettid() }
+}
+
 /// A thread that comes first from the end of the run on.
 #[derive(Debug)]
 pub struct Hastened<'h> {
@@ -198,10 +271,51 @@ pub struct Hastened<'h> {
 
 impl Drop for Hastened<'_> {
     fn drop(&mut self) {
-        lock(&self.handle.leavers).retain(|thread| *thread != self.thread);
+        lock(&self.handle.leavers).retain(|leaver| leaver.thread != self.thread);
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hastened_thread_comes_first_for_a_moment() {
+        let stop = StopHandle::default();
+        let hastened = stop.hasten_at_end();
+        stop.stop(Stop::Duration);
+        stop.share_soon();
+        // Where a user may not have a real-time priority, there is none to end.
+        let begun = Instant::now();
+        while Priority::is_real_time(own_thread()) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+            std::thread::yield_now();
+        }
+        drop(hastened);
+    }
+
+    #[test]
+    fn the_end_of_a_run_keeps_the_priority_that_a_thread_has() {
+        for is_over in [false, true] {
+            let of_thread = std::thread::spawn(move || {
+                let stop = StopHandle::default();
+                let _hastened = stop.hasten_at_end();
+                let priority = Priority::raise_alone();
+                let may_be_raised = Priority::is_real_time(own_thread());
+                if is_over {
+                    stop.stop(Stop::Duration);
+                }
+                stop.end_priority(Some(priority));
+                assert_eq!(
+                    Priority::is_real_time(own_thread()),
+                    may_be_raised && is_over
+                );
+            });
+            of_thread.join().expect("no panic");
+        }
+    }
 }

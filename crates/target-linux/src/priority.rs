@@ -71,15 +71,34 @@ impl Priority {
         policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_RR
     }
 
-    /// Raises it among equals for the calling thread alone. The threads and programs that it makes meanwhile have the usual one.
+    /// Raises it for the calling thread alone. The threads and programs that it makes meanwhile have the usual one.
     pub fn raise_alone() -> Self {
         let before = UsualPriority::of_thread();
-        if before.policy == libc::SCHED_OTHER
-            && set_policy(0, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
-        {
-            set_niceness(0, NICENESS);
+        if before.policy == libc::SCHED_OTHER {
+            set_policy(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1);
         }
         Self { before }
+    }
+
+    /// Has the threads that the calling one makes from now on have it from their first instruction, where it is
+    /// [raised alone](Self::raise_alone).
+    #[must_use]
+    pub fn inherited(self) -> Self {
+        if Self::is_real_time(0) {
+            set_policy(0, libc::SCHED_RR, 1);
+        }
+        self
+    }
+
+    /// The calling thread has it for as long as it lives.
+    pub const fn keep(self) {
+        std::mem::forget(self);
+    }
+
+    /// The priority that the calling thread has afterwards.
+    #[must_use]
+    pub const fn usual(&self) -> UsualPriority {
+        self.before
     }
 
     /// Raises it for as long as a recording keeps a budget, whose looks are short and must not be late.
@@ -196,5 +215,17 @@ mod tests {
         let _raised = Priority::raise_alone();
         let of_thread = std::thread::spawn(UsualPriority::of_thread);
         assert_eq!(of_thread.join().expect("no panic"), usual);
+    }
+
+    #[test]
+    fn a_thread_of_one_whose_priority_is_inherited_begins_with_it() {
+        let raised = Priority::raise_alone();
+        let is_raised = Priority::is_real_time(0);
+        let raised = raised.inherited();
+        let of_thread = std::thread::spawn(|| Priority::is_real_time(0));
+        assert_eq!(of_thread.join().expect("no panic"), is_raised);
+        let usual = raised.usual();
+        drop(raised);
+        assert_eq!(UsualPriority::of_thread(), usual);
     }
 }

@@ -33,11 +33,8 @@ use crate::execution::elf_architecture;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// `record`.
-pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
-    // Busy programs leave this one no processor either.
-    let is_attached = arguments.program.is_empty() && arguments.upstream.is_none();
-    let priority = is_attached.then(Priority::raise_alone);
+/// `record`. The calling thread has the priority until the recording begins.
+pub fn record(arguments: RecordArguments, priority: Option<Priority>) -> anyhow::Result<Answer> {
     let mut script = read_script(&arguments.scripts, &arguments.tracepoints)?;
     let trigger = read_trigger(&mut script, &arguments.until)?;
     if let Some(place) = arguments.function_place {

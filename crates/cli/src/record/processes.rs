@@ -83,7 +83,7 @@ impl Folder {
     }
 }
 
-/// `record` of several processes. The calling thread has the priority until the run begins.
+/// `record` of several processes. The calling thread has the priority until the threads of the processes have begun.
 pub fn record(
     arguments: &RecordArguments,
     script: Script,
@@ -117,12 +117,10 @@ pub fn record(
     if expected == 0 {
         say("no such process runs now; those that start are recorded (^C ends the run)");
     }
-    drop(priority);
     // The report is made when the programs' threads still leave this one no processor.
-    let hastened = stop.hasten_at_end();
-    let recorded = recorder.record_processes(processes, writer, &teller);
-    drop(hastened);
-    Priority::share();
+    let _hastened = stop.hasten_at_end();
+    let recorded = recorder.record_processes(processes, writer, &teller, priority);
+    stop.share_soon();
     drop(teller);
     let shown_live = live.end();
     let report = recorded.map_err(|error| error_words(error, arguments.verbose))?;

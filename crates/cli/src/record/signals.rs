@@ -81,7 +81,7 @@ impl Watch {
             .name("signals".to_owned())
             .spawn(move || {
                 // It nearly always waits. Beside busy threads a signal would be noticed late.
-                let _priority = Priority::raise_niceness();
+                let _priority = Priority::raise_alone();
                 own.watch(&signals);
             })?;
         Ok(watch)
