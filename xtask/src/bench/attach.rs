@@ -31,10 +31,6 @@ const ATTACHED: f64 = 2.0;
 const LEFT: f64 = 2.0;
 const STOPPED: f64 = 0.05;
 
-/// The niceness of this process beside the busy threads, and what is added to it for `record`.
-const HARNESS: &str = "-20";
-const USUAL: &str = "20";
-
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::provide(setup::FOR_BENCH_HIT)?;
     let tracewire = workspace::tracewire()?;
@@ -53,8 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         programs.push(program);
     }
     // What is measured is `record`, and not when this process gets a processor to read its lines.
+    // `record` has the usual priority, as a process that a thread with this flag makes.
     let own = std::process::id().to_string();
-    workspace::run(Command::new("renice").args(["-n", HARNESS, "-p", &own]))?;
+    workspace::run(Command::new("chrt").args(["--rr", "--reset-on-fork", "--pid", "1", &own]))?;
     let (mut attached, mut left, mut stopped) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.cycles {
         let cycle = cycle(&tracewire, directory.path(), &programs)?;
@@ -103,10 +100,8 @@ struct Cycle {
 /// Attaches to all programs, and leaves them.
 fn cycle(tracewire: &Path, directory: &Path, programs: &[Running]) -> Result<Cycle> {
     let folder = directory.join("run");
-    let mut record = Command::new("nice");
+    let mut record = Command::new(tracewire);
     record
-        .args(["-n", USUAL])
-        .arg(tracewire)
         .args(["record", "-t", "step if by == 0 : value, by", "-o"])
         .arg(&folder);
     for program in programs {
