@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use tracewire_experiment::MemoryRead;
 use tracewire_fail_point::fail_point;
+use tracewire_jump_pad::relocate::JUMP_LENGTH;
 
 use crate::ptrace::{PAGE_SIZE, Tid};
 use crate::staged_page::{ChangedPage, StagedPage};
@@ -239,14 +240,14 @@ impl Memory {
 
     /// The same for a few bytes among others of ours: those on a page are written at once. `others` gives the runs of bytes on a page
     /// that starts at an address. What is between them is not used any more.
-    pub(crate) fn write_target_among_others<const N: usize, I>(
+    pub(crate) fn write_target_among_others<I>(
         &mut self,
         address: u64,
-        bytes: [u8; N],
+        bytes: [u8; JUMP_LENGTH],
         others: impl FnOnce(u64) -> I,
     ) -> io::Result<()>
     where
-        I: Iterator<Item = (u64, [u8; N])>,
+        I: Iterator<Item = (u64, [u8; JUMP_LENGTH])>,
     {
         let Self { staged, spare, .. } = self;
         let Some(staged) = staged else {

@@ -45,7 +45,7 @@ pub struct Process {
     pub(crate) tracee: Tracee,
     pub(crate) request: Arc<Request>,
     /// Whether all its threads are stopped, except those that a debugger has resumed.
-    pub(crate) is_at_rest: bool,
+    is_at_rest: bool,
 }
 
 impl Process {
@@ -157,6 +157,16 @@ impl Process {
             request: Arc::default(),
             is_at_rest: true,
         }
+    }
+
+    /// All threads are stopped from now on, except those that a debugger resumes.
+    pub(crate) const fn come_to_rest(&mut self) {
+        self.is_at_rest = true;
+    }
+
+    /// Its threads are about to go on. Whether they were stopped.
+    pub(crate) const fn leave_rest(&mut self) -> bool {
+        std::mem::replace(&mut self.is_at_rest, false)
     }
 
     /// The process's number.
@@ -397,7 +407,7 @@ impl Process {
     /// # Errors
     /// When the kernel refuses; what could be undone is undone.
     pub fn clear_out(&mut self) -> Result<(), Error> {
-        self.is_at_rest = true;
+        self.come_to_rest();
         self.tracee.clear_out()
     }
 

@@ -216,7 +216,7 @@ impl Process {
         for process in processes {
             process.tracee.follower.rest();
             halted = halted.and(process.tracee.wait_until_all_stopped());
-            process.is_at_rest = true;
+            process.come_to_rest();
         }
         halted
     }
@@ -226,7 +226,7 @@ impl Process {
     /// # Errors
     /// When the kernel refuses to go on tracing.
     pub fn go_on(&mut self) -> Result<(), Error> {
-        match std::mem::take(&mut self.is_at_rest) {
+        match self.leave_rest() {
             // What is put in is put in where it is asked for: processes that are stopped together go on together.
             true => self.resume_idle(),
             false => Ok(()),

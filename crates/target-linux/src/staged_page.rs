@@ -57,7 +57,7 @@ impl ChangedPage {
         Some(())
     }
 
-    /// Puts a run of bytes there that the process has already. It may be partly on other pages.
+    /// Puts a run of bytes there that is no change: the process has it, or gets it before the page. It may be partly on other pages.
     pub(crate) fn know(&mut self, address: u64, run: &[u8]) {
         overlay(address, run, self.start, &mut self.bytes);
     }
@@ -134,9 +134,6 @@ impl StagedPage {
             return;
         }
         let mut page = page(address - within);
-        for (start, run) in &self.ahead {
-            page.know(*start, run);
-        }
         let written = page.write(address, bytes);
         debug_assert!(written.is_some(), "the page that the bytes are on");
         self.scattered.push(page);

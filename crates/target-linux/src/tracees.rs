@@ -53,7 +53,7 @@ pub fn run_all(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
         return (place, event);
     }
     let stopped = process.tracee.stop_all();
-    process.is_at_rest = true;
+    process.come_to_rest();
     drop(marks);
     let result = event.and_then(|event| {
         stopped?;
@@ -87,7 +87,7 @@ impl Process {
 
 fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
     for (place, member) in members.iter_mut().enumerate() {
-        if std::mem::take(&mut member.process.is_at_rest)
+        if member.process.leave_rest()
             && let Err(error) = member.process.start_idle()
         {
             return (place, Err(error));

@@ -182,15 +182,16 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// How many that are in all.
+    /// How many frames that are in all.
     #[must_use]
     pub const fn all(&self) -> u64 {
+        // A call has an entry and a return.
         self.ring_full
             + self.ring_held
             + self.too_long
             + self.without_stack
             + self.torn
-            + self.without_slot
+            + 2 * self.without_slot
     }
 
     const fn and(self, other: &Self) -> Self {

@@ -50,9 +50,6 @@ impl Patcher<'_> {
     /// Takes out the jumps that read any of these bytes, lower ones first. A jump after the first byte is not one of
     /// them: these bytes are its own.
     pub(crate) fn lift(&mut self, bytes: Range<u64>) -> Vec<Lifted> {
-        if !self.tracee.fast.is_read(&bytes) {
-            return Vec::new();
-        }
         let last = bytes.start;
         self.lift_up_to(last, bytes)
     }
