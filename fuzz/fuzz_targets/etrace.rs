@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     assert_eq!(Format::detect(&text), Some(Format::ControlFlow));
-    let told = read_both_ways(Format::ControlFlow, &text, 64);
-    assert!(told.records.iter().all(|(_, kind, _)| *kind != UNPARSED));
+    let reported = read_both_ways(Format::ControlFlow, &text, 64);
+    assert!(reported.records.iter().all(|(_, kind, _)| *kind != UNPARSED));
     assert!(done.packets > 0 || packets.is_empty());
 });

@@ -98,10 +98,10 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(all(Slowly(&text, usize::from(*size) + 1)).0, transcript);
     if is_transcript {
         let format = Format::detect(&transcript).expect("a transcript says what it is");
-        let mut told = RecordList::default();
-        read(format, &transcript, &Piece::whole(&transcript), &mut told);
+        let mut reported = RecordList::default();
+        read(format, &transcript, &Piece::whole(&transcript), &mut reported);
         if format == Format::QemuLog {
-            let unparsed = told.records.iter().filter(|(_, kind, _)| *kind == UNPARSED).count();
+            let unparsed = reported.records.iter().filter(|(_, kind, _)| *kind == UNPARSED).count();
             let blocks = transcript.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"a block of")).count();
             assert_eq!(unparsed, blocks);
         }

@@ -44,12 +44,12 @@ fuzz_target!(|input: (u8, &[u8])| {
             if let Ok(definitions) = Definitions::parse(bytes)
                 && let Ok(text) = definitions.to_text()
             {
-                let told = |of: &Definitions| {
+                let reported = |of: &Definitions| {
                     let tracepoints = of.parts.tracepoints.iter();
                     tracepoints.map(|one| one.definition.clone()).collect::<Vec<_>>()
                 };
-                let again = Definitions::parse(&text).map(|again| told(&again));
-                assert_eq!(again, Ok(told(&definitions)));
+                let again = Definitions::parse(&text).map(|again| reported(&again));
+                assert_eq!(again, Ok(reported(&definitions)));
             }
         }
         _ => {

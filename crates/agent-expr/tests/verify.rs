@@ -188,23 +188,26 @@ fn mistakes_in_building_are_reported() {
 
 #[test]
 fn mistakes_in_a_listing_are_reported_with_their_line() {
-    let told = |text: &str| assemble(text).unwrap_err().to_string();
-    assert_eq!(told("end\nfoo 1"), "line 2: no operation is called `foo`");
+    let reported = |text: &str| assemble(text).unwrap_err().to_string();
     assert_eq!(
-        told("const8 256"),
+        reported("end\nfoo 1"),
+        "line 2: no operation is called `foo`"
+    );
+    assert_eq!(
+        reported("const8 256"),
         "line 1: `const8` wants a number of one byte, not `256`"
     );
-    assert_eq!(told("add 1"), "line 1: `add` wants no operand, not `1`");
+    assert_eq!(reported("add 1"), "line 1: `add` wants no operand, not `1`");
     assert_eq!(
-        told("3 end"),
+        reported("3 end"),
         "line 1: the instruction is at offset 0, not 3"
     );
     assert_eq!(
-        told("a: end\na: end"),
+        reported("a: end\na: end"),
         "line 2: the label `a` is there already"
     );
     assert_eq!(
-        told("\ngoto nowhere"),
+        reported("\ngoto nowhere"),
         "line 2: the label `nowhere` is nowhere"
     );
     assert!(matches!(

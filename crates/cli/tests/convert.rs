@@ -190,11 +190,11 @@ fn a_column_of_nothing_is_not_silent() {
     assert!(!folder.path().join("x.csv").exists());
     let (code, text) = table(&["depth", "nosuch", "$nosuch", "0x10@4", "$hits"]);
     assert_eq!(code, Some(0), "{text}");
-    let told: Vec<_> = text.lines().collect();
+    let reported: Vec<_> = text.lines().collect();
     let none =
         |column: &str| format!("tracewire: --column {column} could be worked out for no frame: ");
     assert_eq!(
-        told,
+        reported,
         [
             none("nosuch") + "No symbol \"nosuch\" in current context.",
             none("$nosuch") + "the file has no variable, no register and no value of this name",

@@ -334,12 +334,12 @@ impl Fixture {
                 None
             }
             Step::Packet(feature) if row.section == "qSupported" => {
-                let told = session
+                let reported = session
                     .features
                     .split(';')
-                    .find_map(|told| told.strip_prefix(feature.as_str()))
+                    .find_map(|reported| reported.strip_prefix(feature.as_str()))
                     .filter(|rest| ["+", "-"].contains(rest));
-                Some(told.map_or(String::new(), |rest| format!("{feature}{rest}")))
+                Some(reported.map_or(String::new(), |rest| format!("{feature}{rest}")))
             }
             Step::Packet(packet) => Some(session.client.ask(&self.resolved(packet))),
         }

@@ -77,16 +77,16 @@ fn show_says_what_the_log_says() {
             for (line, instant) in shown.lines().zip(start..) {
                 let line: serde_json::Value = serde_json::from_str(line).unwrap();
                 assert_eq!(line["instruction"], instant, "{name}");
-                let told = &log.0[instant as usize];
+                let reported = &log.0[instant as usize];
                 for (register, value) in line["registers"].as_object().unwrap() {
                     let parts = machine.locate(register.as_bytes()).unwrap();
                     let place = machine.layout().by_number(parts[0].register).unwrap();
                     let value = value.as_str().unwrap();
-                    if let (Some(told), false) =
-                        (told.registers.get(&place.name), value.contains('?'))
+                    if let (Some(reported), false) =
+                        (reported.registers.get(&place.name), value.contains('?'))
                     {
                         let value = u64::from_str_radix(&value[2..], 16).unwrap();
-                        assert_eq!(value, *told, "{name} {instant} {register}");
+                        assert_eq!(value, *reported, "{name} {instant} {register}");
                         registers += 1;
                     }
                 }
@@ -94,10 +94,12 @@ fn show_says_what_the_log_says() {
                 assert_eq!(memory["address"], format!("{address:#x}"), "{name}");
                 let digits = memory["bytes"].as_str().unwrap();
                 for (pair, at) in digits.as_bytes().chunks(2).zip(address..) {
-                    if let (Some(told), false) = (told.memory.get(&at), pair.contains(&b'?')) {
+                    if let (Some(reported), false) =
+                        (reported.memory.get(&at), pair.contains(&b'?'))
+                    {
                         let byte =
                             u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-                        assert_eq!(byte, *told, "{name} {instant} {at:#x}");
+                        assert_eq!(byte, *reported, "{name} {instant} {at:#x}");
                         bytes += 1;
                     }
                 }
@@ -183,11 +185,11 @@ fn in_gdb(name: &str, elf: &Path, file: &Path, value: &str, numbers: &[u64]) {
         command.args(["-ex", &find, "-ex", &format!("printf \"= %u\\n\", {value}")]);
     }
     let said = output(command.arg(elf));
-    let told: Vec<u64> = said
+    let reported: Vec<u64> = said
         .lines()
         .filter_map(|line| line.strip_prefix("= ")?.parse().ok())
         .collect();
-    assert_eq!(told, numbers, "{name}: {said}");
+    assert_eq!(reported, numbers, "{name}: {said}");
 }
 
 #[test]
@@ -331,10 +333,10 @@ fn registers_that_are_not_known_are_unavailable() {
     let layout = opened.layout().unwrap();
     let (mut known, mut unknown) = (0, 0);
     for (frame, hit) in opened.frames().zip(&hits) {
-        let told = naive.registers(0, *hit);
+        let reported = naive.registers(0, *hit);
         for register in layout.registers() {
             let place = naive.machine().layout().by_number(register.number).unwrap();
-            let value = told.get(place.offset as usize, place.size() as usize);
+            let value = reported.get(place.offset as usize, place.size() as usize);
             let is_constant = register.name == "pc" || register.name == "r0";
             match frame.register(register.number) {
                 Some(bytes) if is_constant => assert_eq!(bytes.len(), 4),

@@ -79,8 +79,8 @@ fn a_range_is_cut_out_and_gdb_opens_it() {
     );
     // All of it is the same file again.
     let whole = cut(&file, part::frames_in(&file, 0..u64::MAX));
-    let (bytes, told) = Checksum::split(whole.as_bytes()).expect("a checksum of ours");
-    assert_eq!(told, whole.found_checksum());
+    let (bytes, noted) = Checksum::split(whole.as_bytes()).expect("a checksum of ours");
+    assert_eq!(noted, whole.found_checksum());
     let text = String::from_utf8_lossy(bytes).replacen(";checksum:crc32", "", 1);
     assert_eq!(text, String::from_utf8_lossy(file.as_bytes()));
 }
@@ -359,7 +359,7 @@ fn the_parts_of_a_file_make_the_file() {
         .tracepoints()
         .iter()
         .map(|tracepoint| (tracepoint.definition.number.0, tracepoint.usage))
-        .map(|(number, usage)| (number, usage.expect("told").hits))
+        .map(|(number, usage)| (number, usage.expect("known").hits))
         .collect();
     assert_eq!(hits, [(3, 2), (2, 6), (1, 8)]);
 }

@@ -109,7 +109,7 @@ fn compare(build: Build, architecture: Architecture) {
         }
         compared += 1;
     }
-    assert!(compared > 50, "GDB told of {compared} places:\n{output}");
+    assert!(compared > 50, "GDB named {compared} places:\n{output}");
 }
 
 #[test]

@@ -63,12 +63,12 @@ fn functions_and_lines_are_where_gdb_has_them() {
             .filter(|line| line.contains("breakpoint     keep y"))
             .filter_map(|line| line.split_whitespace().nth(4))
             .map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-        let mut told = said.lines().filter(|line| {
+        let mut reported = said.lines().filter(|line| {
             line.starts_with("Breakpoint ") || line.contains("No ") || line.contains("(y or [n])")
         });
         let mut compared = 0;
         for place in &wanted {
-            if !told
+            if !reported
                 .next()
                 .is_some_and(|line| line.starts_with("Breakpoint "))
             {

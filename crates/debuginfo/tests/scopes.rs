@@ -143,7 +143,7 @@ fn compare(build: Build) {
             }
         }
     }
-    assert!(count > 200, "GDB told of {count} addresses:\n{output}");
+    assert!(count > 200, "GDB named {count} addresses:\n{output}");
     assert!(
         wrong.is_empty(),
         "{build:?}: of {count} addresses these differ:\n{}",

@@ -163,10 +163,10 @@ proptest! {
             if text.is_empty() {
                 continue;
             }
-            let told = Recording::of_text(text.as_bytes(), &options(Some(order))).unwrap();
-            prop_assert_eq!(&at_the_end(&told), &memory);
-            prop_assert_eq!(told.contradictions().unwrap().count, 0);
-            prop_assert_eq!(told.data_order(), Some(order));
+            let reported = Recording::of_text(text.as_bytes(), &options(Some(order))).unwrap();
+            prop_assert_eq!(&at_the_end(&reported), &memory);
+            prop_assert_eq!(reported.contradictions().unwrap().count, 0);
+            prop_assert_eq!(reported.data_order(), Some(order));
             let found = Recording::of_text(text.as_bytes(), &options(None)).unwrap();
             let evidence = found.data_order_evidence();
             let (right, wrong) = match order {

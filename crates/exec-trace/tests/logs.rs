@@ -198,9 +198,9 @@ fn lines_of_perf_script() {
         "Web Content: 2  14/1443  12.000001:          1 instructions:uH:      7f216b426103 operator new(unsigned long)+0x3 (/opt/a (b)/x.so) ilen: 5 insn: e8 e8 0c 00 00",
         "swapper     0 [002] 12.000001: ffffffff81010486 pt_config ([kernel.kallsyms])\t\tpushq %rbp",
     ];
-    let told = instructions.map(|line| record(Format::PerfInstructions, line));
+    let reported = instructions.map(|line| record(Format::PerfInstructions, line));
     assert_eq!(
-        told,
+        reported,
         [
             "2275506.209905123 cpu1443 taken 00007f216b426100 4889e7/24 - [] - []",
             "2275506.209905123 cpu1443 taken 00007f216b426103 no-opcode - [] - [nopl  %eax, (%rax,%rax,1)]",

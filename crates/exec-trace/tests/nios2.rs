@@ -30,7 +30,7 @@ fn version_2_small_and_pipelined() {
             + &version_2(50, ["2c", "c00015", "0", "0", "0", "100", "ffffxx80", "f"], more)
             // ldw to r0, which is never written
             + &version_2(60, ["30", "17", "1", "0", "12", "100", "0", "f"], more);
-        let told = records(Format::Nios2V2, &text);
+        let reported = records(Format::Nios2V2, &text);
         let control = |time: u32, owner: u32| {
             ["status", "estatus", "bstatus", "ienable", "ipending"]
                 .map(|name| format!("{time} ns [{name}] = 00000000 of {owner}"))
@@ -57,7 +57,7 @@ fn version_2_small_and_pipelined() {
             ]
             .map(str::to_owned),
         );
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 }
 
@@ -70,29 +70,39 @@ fn version_3() {
         )
     };
     let text = line(10, 1, "1", 0) + &line(20, 0, "1", 0) + &line(30, 1, "3", 1);
-    let told = records(Format::Nios2V3, &text);
-    assert_eq!(told[0], "10 ns taken 00001000 00800144/32 - [] - []");
-    assert_eq!(told[1], "10 ns [r2] = 00000005 of 0");
-    assert_eq!(told[2], "10 ns [status] = 00000001 of 0");
-    assert_eq!(told[7], "20 ns skipped 00001000 00800144/32 - [] - []");
-    assert_eq!(told[8], "30 ns taken 00001000 00800144/32 - [] - []");
-    assert_eq!(told[10], "30 ns [status] = 00000003 of 2");
-    assert!(told[11].starts_with("30 ns Exception"), "{}", told[11]);
-    assert_eq!(told.len(), 12);
+    let reported = records(Format::Nios2V3, &text);
+    assert_eq!(reported[0], "10 ns taken 00001000 00800144/32 - [] - []");
+    assert_eq!(reported[1], "10 ns [r2] = 00000005 of 0");
+    assert_eq!(reported[2], "10 ns [status] = 00000001 of 0");
+    assert_eq!(reported[7], "20 ns skipped 00001000 00800144/32 - [] - []");
+    assert_eq!(reported[8], "30 ns taken 00001000 00800144/32 - [] - []");
+    assert_eq!(reported[10], "30 ns [status] = 00000003 of 2");
+    assert!(
+        reported[11].starts_with("30 ns Exception"),
+        "{}",
+        reported[11]
+    );
+    assert_eq!(reported.len(), 12);
     assert_eq!(Format::detect(text.as_bytes()), Some(Format::Nios2V3));
 }
 
 #[test]
 fn wrong_lines_are_reported() {
-    let told = records(
+    let reported = records(
         Format::Nios2V2,
         "version 2\n10 ns: 0,1,2\n10 ns 0,1\nx ns: 0\n10 ns: 0,1,q\n",
     );
-    assert!(told[1].starts_with("expected 20 or 30 fields"), "{told:?}");
     assert!(
-        told[2].starts_with("expected a scale") || told[2].starts_with("expected `:`"),
-        "{told:?}"
+        reported[1].starts_with("expected 20 or 30 fields"),
+        "{reported:?}"
     );
-    assert!(told[3].starts_with("expected the time"), "{told:?}");
-    assert!(told[4].starts_with("expected a field in hex"), "{told:?}");
+    assert!(
+        reported[2].starts_with("expected a scale") || reported[2].starts_with("expected `:`"),
+        "{reported:?}"
+    );
+    assert!(reported[3].starts_with("expected the time"), "{reported:?}");
+    assert!(
+        reported[4].starts_with("expected a field in hex"),
+        "{reported:?}"
+    );
 }

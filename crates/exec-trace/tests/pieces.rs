@@ -8,13 +8,14 @@ use tracewire_exec_trace::text::{Format, Piece, read};
 use tracewire_sample_machine::{Options, Trace};
 
 fn whole(format: Format, text: &[u8]) -> (Vec<String>, u64) {
-    let mut told = RecordList::default();
-    let lines = read(format, text, &Piece::whole(text), &mut told);
-    (told.records, lines)
+    let mut reported = RecordList::default();
+    let lines = read(format, text, &Piece::whole(text), &mut reported);
+    (reported.records, lines)
 }
 
 fn instructions(records: &[String]) -> i64 {
-    let is_one = |told: &&String| told.contains(" taken ") || told.contains(" skipped ");
+    let is_one =
+        |reported: &&String| reported.contains(" taken ") || reported.contains(" skipped ");
     records.iter().filter(is_one).count() as i64
 }
 
@@ -24,12 +25,12 @@ fn in_pieces(format: Format, text: &[u8], size: usize) -> (Vec<String>, u64) {
     for piece in format.pieces(text, size) {
         assert_eq!(piece.start(), end);
         end = piece.end();
-        let mut told = RecordList {
+        let mut reported = RecordList {
             base: instructions(&records),
             ..RecordList::default()
         };
-        lines += read(format, text, &piece, &mut told);
-        records.append(&mut told.records);
+        lines += read(format, text, &piece, &mut reported);
+        records.append(&mut reported.records);
     }
     assert_eq!(end, text.len());
     (records, lines)
@@ -115,12 +116,12 @@ proptest! {
         let piece = format.piece_at(&text, start, text.len());
         let before: Vec<String> = records
             .iter()
-            .filter(|told| told.split("..").next().unwrap().parse::<usize>().unwrap() < start)
+            .filter(|reported| reported.split("..").next().unwrap().parse::<usize>().unwrap() < start)
             .cloned()
             .collect();
-        let mut told = RecordList { base: instructions(&before), ..RecordList::default() };
-        read(format, &text, &piece, &mut told);
-        prop_assert_eq!(told.records, &records[before.len()..]);
+        let mut reported = RecordList { base: instructions(&before), ..RecordList::default() };
+        read(format, &text, &piece, &mut reported);
+        prop_assert_eq!(reported.records, &records[before.len()..]);
     }
 }
 
@@ -133,8 +134,13 @@ fn a_real_trace_in_pieces() {
     let mut text = Vec::new();
     let mut trace = Trace::new(&options);
     trace.write(&mut text, 400_000).unwrap();
-    let told = whole(Format::Qemu4v, &text);
-    assert_eq!(instructions(&told.0) as u64, trace.instructions());
-    assert!(!told.0.iter().any(|told| told.contains("expected")));
-    assert_eq!(in_pieces(Format::Qemu4v, &text, 10_000), told);
+    let reported = whole(Format::Qemu4v, &text);
+    assert_eq!(instructions(&reported.0) as u64, trace.instructions());
+    assert!(
+        !reported
+            .0
+            .iter()
+            .any(|reported| reported.contains("expected"))
+    );
+    assert_eq!(in_pieces(Format::Qemu4v, &text, 10_000), reported);
 }

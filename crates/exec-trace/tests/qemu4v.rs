@@ -82,7 +82,7 @@ fn every_access() {
 
 #[test]
 fn lines_go_to_the_instruction_of_their_time() {
-    let told = records(
+    let reported = records(
         FORMAT,
         "1 clk R r1 01\n\
          2 clk R r2 02\n\
@@ -95,9 +95,9 @@ fn lines_go_to_the_instruction_of_their_time() {
          4 clk 0 IT (2) 00000004 00000000 A svc : nop\n\
          5 clk 0 IT (3) 00000008 00000000 A svc : nop\n",
     );
-    let owners: Vec<&str> = told
+    let owners: Vec<&str> = reported
         .iter()
-        .filter_map(|told| told.split_once(" of ").map(|(_, owner)| owner))
+        .filter_map(|reported| reported.split_once(" of ").map(|(_, owner)| owner))
         .collect();
     assert_eq!(owners, ["the start", "0", "0", "0", "1", "2"]);
 }
@@ -158,7 +158,7 @@ fn what_is_wrong_is_named_and_underlined() {
 
 #[test]
 fn a_bad_line_is_reported_and_the_rest_goes_on() {
-    let told = records(
+    let reported = records(
         FORMAT,
         "1 clk 0 IT (1) 00000000 00000000 A svc : nop\r\n\
          \n\
@@ -166,10 +166,10 @@ fn a_bad_line_is_reported_and_the_rest_goes_on() {
          2 clk 0 IT (2) 00000004 00000000 A svc : nop\n\
          2 clk R r1 0000",
     );
-    assert_eq!(told.len(), 4);
-    assert_eq!(told[1], "expected the time, a decimal number, not [@@]");
-    assert_eq!(told[3], "2 clk [r1] = 0000 of 1");
-    assert!(told[0].ends_with("[nop]"), "{}", told[0]);
+    assert_eq!(reported.len(), 4);
+    assert_eq!(reported[1], "expected the time, a decimal number, not [@@]");
+    assert_eq!(reported[3], "2 clk [r1] = 0000 of 1");
+    assert!(reported[0].ends_with("[nop]"), "{}", reported[0]);
 }
 
 #[derive(Default)]

@@ -435,10 +435,10 @@ proptest! {
                     prop_assert_eq!(replay.register(CpuNumber(cpu), register), value);
                 }
             }
-            let (mut played, mut told) = ([None; 48], [None; 48]);
+            let (mut played, mut reported) = ([None; 48], [None; 48]);
             replay.memory(Address(0x2000), &mut played).unwrap();
-            recording.memory_at(InstructionNumber(n), Address(0x2000), &mut told).unwrap();
-            prop_assert_eq!(played, told);
+            recording.memory_at(InstructionNumber(n), Address(0x2000), &mut reported).unwrap();
+            prop_assert_eq!(played, reported);
             prop_assert_eq!(replay.advance().unwrap(), n < count);
         }
 
@@ -489,9 +489,9 @@ proptest! {
             }
         }
         contradictions.sort_unstable();
-        let told = recording.contradictions().unwrap();
-        prop_assert_eq!(told.count, contradictions.len() as u64);
-        let mut list: Vec<_> = told.list.iter()
+        let reported = recording.contradictions().unwrap();
+        prop_assert_eq!(reported.count, contradictions.len() as u64);
+        let mut list: Vec<_> = reported.list.iter()
             .map(|of| (of.instruction.map_or(-1, |of| of.0 as i64), of.address.0 / 8)).collect();
         list.sort_unstable();
         prop_assert_eq!(list, contradictions);

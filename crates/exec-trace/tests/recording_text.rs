@@ -86,7 +86,7 @@ impl Sink for RecordList {
 }
 
 /// What a recording says about each instruction, in the same words, what it did in the order of accesses and writes.
-fn told(recording: &Recording) -> (Vec<String>, Vec<Vec<String>>) {
+fn reported(recording: &Recording) -> (Vec<String>, Vec<Vec<String>>) {
     let (mut instructions, mut deeds) = (Vec::new(), Vec::new());
     recording
         .instructions(0..u64::MAX, &mut |of| {
@@ -139,7 +139,7 @@ fn check(text: &[u8]) -> Recording {
         ..RecordList::default()
     };
     read(recording.format(), text, &Piece::whole(text), &mut expected);
-    let (instructions, deeds) = told(&recording);
+    let (instructions, deeds) = reported(&recording);
     assert_eq!(instructions, expected.instructions);
     for (number, deeds) in deeds.iter().enumerate() {
         let mut of: Vec<&String> = expected

@@ -9,7 +9,7 @@ const FORMAT: Format = Format::Tarmac;
 
 #[test]
 fn instructions() {
-    for (line, told) in [
+    for (line, reported) in [
         // gem5.
         (
             "500 clk cpu0 IT (3) 002105dc 940000f8 O EL3h_s :   BL   0X2109BC",
@@ -85,17 +85,17 @@ fn instructions() {
         ),
     ] {
         let read = record(FORMAT, line);
-        if told == "expected" {
+        if reported == "expected" {
             assert!(read.starts_with("expected"), "{line}: {read}");
         } else {
-            assert_eq!(read, told, "{line}");
+            assert_eq!(read, reported, "{line}");
         }
     }
 }
 
 #[test]
 fn registers() {
-    for (line, told) in [
+    for (line, reported) in [
         (
             "1 clk cpu1 R X0 0000000000100000",
             "1 clk cpu1 [X0] = 0000000000100000",
@@ -135,7 +135,7 @@ fn registers() {
     ] {
         assert_eq!(
             record(FORMAT, line),
-            format!("{told} of the start"),
+            format!("{reported} of the start"),
             "{line}"
         );
     }
@@ -147,7 +147,7 @@ fn registers() {
 
 #[test]
 fn memory() {
-    for (line, told) in [
+    for (line, reported) in [
         ("1 clk MR4 00008000 12345678", "Read 4 - 00008000 12345678"),
         (
             "1 clk MW8X 000ffb68:0000000ffb68_NS 0000000000200167",
@@ -188,7 +188,7 @@ fn memory() {
         let (_, read) = read
             .split_once(if read.starts_with("0 ") { "0 " } else { "clk " })
             .unwrap();
-        assert_eq!(read, format!("{told} of the start"), "{line}");
+        assert_eq!(read, format!("{reported} of the start"), "{line}");
     }
     for line in [
         "1 clk MR4 00008000 (ABORTED)",
@@ -198,14 +198,14 @@ fn memory() {
         assert!(record(FORMAT, line).starts_with("1 clk Other [M"), "{line}");
     }
     // Several parts of one diagram, and a diagram that goes on.
-    let told = records(
+    let reported = records(
         FORMAT,
         "5 clk ST 00000100 11...... ..22.... ........ ......33\n\
          \x20        00000110 ........ ........ ........ 44556677\n\
          6 clk IT (1) 00008000 e1a00000 A svc : NOP\n",
     );
     assert_eq!(
-        told[..4],
+        reported[..4],
         [
             "5 clk Write 1 - 00000100 33 HighestAddressFirst of the start",
             "5 clk Write 1 - 0000010a 22 HighestAddressFirst of the start",
@@ -213,12 +213,12 @@ fn memory() {
             "5 clk Write 4 - 00000110 44556677 HighestAddressFirst of the start",
         ]
     );
-    assert!(told[4].starts_with("6 clk taken"), "{told:?}");
+    assert!(reported[4].starts_with("6 clk taken"), "{reported:?}");
 }
 
 #[test]
 fn other_records_are_kept() {
-    for (line, told) in [
+    for (line, reported) in [
         (
             "1 clk E 00008000 00000004 CoreEvent_UNDEF",
             "1 clk Exception [E 00008000 00000004 CoreEvent_UNDEF]",
@@ -245,7 +245,7 @@ fn other_records_are_kept() {
         ),
         ("Tarmac Text Rev 3t", "0 Header [Tarmac Text Rev 3t]"),
     ] {
-        assert_eq!(record(FORMAT, line), told, "{line}");
+        assert_eq!(record(FORMAT, line), reported, "{line}");
     }
     for line in [
         "1 clk @@@",
@@ -266,7 +266,7 @@ fn other_records_are_kept() {
 
 #[test]
 fn lines_go_to_the_instruction_of_their_cpu() {
-    let told = records(
+    let reported = records(
         FORMAT,
         "1 clk cpu0 IT (1) 00008000 e1a00000 A svc : NOP\n\
          1 clk cpu1 IT (1) 00008000 e1a00000 A svc : NOP\n\
@@ -276,9 +276,9 @@ fn lines_go_to_the_instruction_of_their_cpu() {
          2 clk cpu0 R r2 00000004\n\
          2 clk cpu0 IT (2) 00008004 e1a00000 A svc : NOP\n",
     );
-    let owners: Vec<&str> = told
+    let owners: Vec<&str> = reported
         .iter()
-        .filter_map(|told| told.split_once(" of ").map(|(_, owner)| owner))
+        .filter_map(|reported| reported.split_once(" of ").map(|(_, owner)| owner))
         .collect();
     assert_eq!(owners, ["0", "1", "0", "2"]);
 }

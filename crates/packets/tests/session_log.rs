@@ -96,7 +96,7 @@ fn every_packet_of_a_session_is_explained() {
 }
 
 /// Direction, payload and bytes left out of each packet.
-fn told(log: &str) -> Vec<(Direction, String, usize)> {
+fn explained(log: &str) -> Vec<(Direction, String, usize)> {
     packets(log.as_bytes())
         .map(|packet| {
             let text = packet.payload.escape_ascii().to_string();
@@ -111,7 +111,7 @@ fn logs_of_every_gdb_are_read() {
     let packet = |direction, payload: &str, omitted| (direction, payload.to_owned(), omitted);
     // GDB 12 and newer, among other output.
     assert_eq!(
-        told(
+        explained(
             "[remote] start_remote_1: enter\n  [remote] Sending packet: $qC#b4\n  \
              [remote] Received Ack\n  [remote] Packet received: QCp1.1\n  \
              [remote]   Notification received: Stop:N\nJunk: x\n"
@@ -124,7 +124,7 @@ fn logs_of_every_gdb_are_read() {
     );
     // GDB 10 and older: the reply on the request's line.
     assert_eq!(
-        told(
+        explained(
             "Sending packet: $m0,4#fd...Packet received: 00000000\r\nSending packet: $?#3f...Ack\nPacket received: S05\n"
         ),
         [
@@ -136,7 +136,7 @@ fn logs_of_every_gdb_are_read() {
     );
     // Cut short, and escaped in every way.
     assert_eq!(
-        told(
+        explained(
             "Sending packet: $X0,99:\\000\\x41 [142 bytes omitted]\nPacket received: l\\n\\\\\\\" [7 bytes omitted]"
         ),
         [

@@ -163,7 +163,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
         let mut wanted = Vec::new();
         for _ in 0..1000 {
             let instant = random.u64(..end);
-            let told = &recorded.log.0[instant as usize];
+            let logged = &recorded.log.0[instant as usize];
             let (mut format, mut arguments) = (String::new(), String::new());
             let mut ask = |what: String, bits: u32, value: u64| {
                 format.push_str(" %llx");
@@ -174,7 +174,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
             let block = Replay::at(&recorded.naive, instant).registers(thread_of(0));
             for register in layout.registers() {
                 let place = (register.offset as usize, register.size() as usize);
-                if let Some(value) = told.registers.get(&register.name)
+                if let Some(value) = logged.registers.get(&register.name)
                     && block.get(place.0, place.1).is_some()
                 {
                     ask(format!("${}", register.name), register.bits, *value);
@@ -187,7 +187,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
                     .naive
                     .memory(0, instant, Address(address), &mut known);
                 if known[0].is_some() {
-                    let value = u64::from(told.memory[&address]);
+                    let value = u64::from(logged.memory[&address]);
                     ask(format!("*(unsigned char *){address}"), 8, value);
                 }
             }
@@ -198,7 +198,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
             .unwrap();
         }
         let said = recorded.gdb(&commands);
-        let mut told = said
+        let mut printed = said
             .lines()
             .filter_map(|line| line.strip_prefix("= "))
             .flat_map(|line| line.split(' '));
@@ -209,7 +209,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
             wanted.len()
         );
         for (instant, what, bits, value) in &wanted {
-            let number = told
+            let number = printed
                 .next()
                 .map(|word| u64::from_str_radix(word, 16).unwrap());
             let number = number.map(|number| number & u64::MAX >> (64 - bits));
@@ -246,8 +246,8 @@ fn backwards_to_the_writer() {
             .unwrap();
         }
         let said = recorded.gdb(&commands);
-        let told: Vec<u64> = places(&said).into_iter().skip(1).step_by(2).collect();
-        assert_eq!(told, writers, "{}: {said}", recorded.machine);
+        let shown: Vec<u64> = places(&said).into_iter().skip(1).step_by(2).collect();
+        assert_eq!(shown, writers, "{}: {said}", recorded.machine);
     }
 }
 

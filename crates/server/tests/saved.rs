@@ -184,7 +184,7 @@ fn gdb_learns_that_nothing_runs() {
 }
 
 #[test]
-fn a_file_that_does_not_tell_its_machine_is_served_when_it_is_told() {
+fn a_file_without_its_machine_is_served_with_one_that_is_given() {
     for name in ["tfile-basic.tf", "tfile-error.tf"] {
         let mut trace =
             SavedTrace::new(TraceFile::open(tracewire_test_support::sample(name)).unwrap());
@@ -232,14 +232,14 @@ fn a_file_that_names_its_machine_is_served_with_its_registers() {
     let commands = "tfind 1\ninfo registers\nprint $xmm0\nprint $k1";
     let [expected, said] = [original, named].map(|trace| gdb(&trace, &tcp(), commands));
     assert!(expected.contains("rip "), "{expected}");
-    let told = |text: &str| text.split("Found trace frame").nth(1).map(str::to_owned);
-    assert_eq!(told(&said), told(&expected));
+    let of_frame = |text: &str| text.split("Found trace frame").nth(1).map(str::to_owned);
+    assert_eq!(of_frame(&said), of_frame(&expected));
 }
 
 /// GDB closes the connection at a status that it cannot read.
 #[test]
 fn a_damaged_status_line_is_served_as_far_as_it_is_understood() {
-    for (told, shown) in [
+    for (status, shown) in [
         ("0;terror:0", "Trace stopped by an error ()"),
         ("0;tstop:zz:0;username:zz;notes:6f6b", "Trace notes: ok"),
         (
@@ -251,16 +251,16 @@ fn a_damaged_status_line_is_served_as_far_as_it_is_understood() {
             "128 bytes of 256 bytes free",
         ),
     ] {
-        let text = format!("\x7fTRACE0\nR 230\nstatus {told}\ntp T1:401000:E:0:0\n\n\0\0\0\0");
+        let text = format!("\x7fTRACE0\nR 230\nstatus {status}\ntp T1:401000:E:0:0\n\n\0\0\0\0");
         let mut trace = SavedTrace::new(TraceFile::from_bytes(text.into_bytes()).unwrap());
         trace.set_architecture(Architecture::X86_64);
         let said = gdb(&trace, &tcp(), "tstatus");
-        assert!(said.contains(shown), "{told}: {said}");
+        assert!(said.contains(shown), "{status}: {said}");
     }
 }
 
 #[test]
-fn modules_that_the_file_tells_of_are_where_they_were() {
+fn modules_of_the_file_are_where_they_were() {
     let original = TraceFile::open(tracewire_test_support::sample("sample.tf")).unwrap();
     let module = |path: PathBuf, build_id| Module {
         bias: 0x5555_5555_4000,
@@ -271,7 +271,7 @@ fn modules_that_the_file_tells_of_are_where_they_were() {
         ..Module::default()
     };
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("told.tf");
+    let path = folder.path().join("modules.tf");
     let write = |module| {
         let parts = DescriptionParts {
             modules: vec![module],

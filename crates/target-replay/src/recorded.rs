@@ -178,14 +178,14 @@ impl Recorded {
                 let Effect::Access(access) = effect else {
                     return;
                 };
-                let is_meant = match watch {
+                let is_selected = match watch {
                     Watch::Access => true,
                     Watch::Write => access.kind == AccessKind::Write,
                     Watch::Read => access.kind == AccessKind::Read,
                 };
                 let start = access.address.0;
                 let behind = start.saturating_add(u64::from(access.size));
-                if is_meant && start < end && address.0 < behind {
+                if is_selected && start < end && address.0 < behind {
                     let touched = start.max(address.0);
                     first = Some(first.map_or(touched, |first| first.min(touched)));
                 }

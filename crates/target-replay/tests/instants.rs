@@ -30,12 +30,12 @@ fn agree(machine: &str, execution: &impl Execution) {
     addresses.sort_unstable();
     for _ in 0..INSTANTS {
         let instant = random.u64(..log.0.len() as u64);
-        let told = &log.0[instant as usize];
+        let logged = &log.0[instant as usize];
         let replay = Replay::at(execution, instant);
         let block = replay.registers(thread_of(0));
         let layout = execution.machine().layout();
         for register in layout.registers() {
-            let Some(value) = told.registers.get(&register.name) else {
+            let Some(value) = logged.registers.get(&register.name) else {
                 continue;
             };
             let place = (register.offset as usize, register.size() as usize);
@@ -61,7 +61,7 @@ fn agree(machine: &str, execution: &impl Execution) {
         let mut window = vec![None; WINDOW];
         replay.memory(thread_of(0), Address(start), &mut window);
         for (address, byte) in (start..).zip(window) {
-            let Some(value) = told.memory.get(&address) else {
+            let Some(value) = logged.memory.get(&address) else {
                 continue;
             };
             match byte {

@@ -144,10 +144,10 @@ fn a_status_line_of_countless_fields_is_a_problem_of_its_line() {
     let most = MOST.load(Ordering::Relaxed) - before;
     assert!(most < 4 << 20, "{most} bytes");
     let problems = file.description().problems();
-    let told = problems[0].to_string();
+    let reported = problems[0].to_string();
     assert!(
-        told.starts_with("line 3: expected at most 1000 fields at byte 0 of `0;;;"),
-        "{told}"
+        reported.starts_with("line 3: expected at most 1000 fields at byte 0 of `0;;;"),
+        "{reported}"
     );
     assert!(file.description().status().is_none());
 }

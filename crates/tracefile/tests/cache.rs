@@ -48,8 +48,8 @@ fn write(path: &Path, frames: u64) {
 }
 
 /// What a file says by the index, however it was found.
-fn told(file: &TraceFile) -> Vec<String> {
-    let mut told = vec![format!("{:?} {:?}", file.ending(), file.byte_order())];
+fn reported(file: &TraceFile) -> Vec<String> {
+    let mut reported = vec![format!("{:?} {:?}", file.ending(), file.byte_order())];
     for frame in file.frames() {
         let numbers = (
             frame.number(),
@@ -57,7 +57,7 @@ fn told(file: &TraceFile) -> Vec<String> {
             frame.offset(),
             frame.data().len(),
         );
-        told.push(format!("{numbers:?} {:?}", frame.program_counter()));
+        reported.push(format!("{numbers:?} {:?}", frame.program_counter()));
     }
     for search in [
         Search::ProgramCounter(address(33)),
@@ -75,9 +75,9 @@ fn told(file: &TraceFile) -> Vec<String> {
         let found = file
             .find_all(search, Some(FrameNumber(3)))
             .map(|frame| frame.number().0);
-        told.push(format!("{search:?} {:?}", found.collect::<Vec<_>>()));
+        reported.push(format!("{search:?} {:?}", found.collect::<Vec<_>>()));
     }
-    told
+    reported
 }
 
 struct Place {
@@ -107,9 +107,9 @@ impl Place {
 
     /// Opens by the cache and without it, and compares.
     fn compare(&self) {
-        let plain = told(&TraceFile::open(&self.path).unwrap());
+        let plain = reported(&TraceFile::open(&self.path).unwrap());
         assert_eq!(
-            told(&TraceFile::open_cached(&self.path, &self.cache).unwrap()),
+            reported(&TraceFile::open_cached(&self.path, &self.cache).unwrap()),
             plain
         );
     }
@@ -198,12 +198,12 @@ fn a_damaged_index_does_no_harm() {
             .for_each(|byte| *byte ^= 0x5a);
         bad[..8].copy_from_slice(&good[..8]);
         fs::write(&index, &bad).unwrap();
-        let _ = told(&TraceFile::open_cached(&place.path, &place.cache).unwrap());
+        let _ = reported(&TraceFile::open_cached(&place.path, &place.cache).unwrap());
     }
     let mut bad = good.clone();
     bad[88..].fill(0xff);
     fs::write(&index, &bad).unwrap();
-    let _ = told(&TraceFile::open_cached(&place.path, &place.cache).unwrap());
+    let _ = reported(&TraceFile::open_cached(&place.path, &place.cache).unwrap());
 }
 
 #[test]

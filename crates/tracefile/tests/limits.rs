@@ -484,12 +484,12 @@ fn a_writer_that_is_done_takes_the_place_of_what_was_there() {
         writer.finish().unwrap();
         TraceFile::open(&path).unwrap()
     };
-    let told = |file: &TraceFile| {
+    let reported = |file: &TraceFile| {
         file.frames()
             .find_map(|frame| frame.variable(VariableNumber(1)))
     };
     let (older, newer) = (number(1), number(2));
-    assert_eq!((told(&older), told(&newer)), (Some(1), Some(2)));
+    assert_eq!((reported(&older), reported(&newer)), (Some(1), Some(2)));
     let names = std::fs::read_dir(folder.path()).unwrap();
     assert_eq!(
         names.map(|entry| entry.unwrap().path()).collect::<Vec<_>>(),

@@ -201,8 +201,8 @@ fn frames_settle_the_byte_order() {
                 assert_eq!(file.frame_count(), 2, "{set:?}");
                 let frame = file.frame(FrameNumber(0)).unwrap();
                 for register in set.layout().registers() {
-                    let told = frame.register_value(register.number);
-                    assert_eq!(told, order.unsigned(&value(register)), "{set:?}");
+                    let reported = frame.register_value(register.number);
+                    assert_eq!(reported, order.unsigned(&value(register)), "{set:?}");
                 }
                 assert_eq!(
                     architecture.in_order(order).is_none(),

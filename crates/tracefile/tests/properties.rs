@@ -128,10 +128,10 @@ proptest! {
             lines += &format!("tp {text}\n");
         }
         // The mechanism that served it is in lines of Tracewire's own.
-        let told = Tracepoint { served: None, skipped: 0, pauses: Vec::new(), ..tracepoint };
+        let reported = Tracepoint { served: None, skipped: 0, pauses: Vec::new(), ..tracepoint };
         let description = Description::parse(lines.into_bytes());
         prop_assert_eq!(description.problems(), []);
-        prop_assert_eq!(description.tracepoints(), [told]);
+        prop_assert_eq!(description.tracepoints(), [reported]);
     }
 
     #[test]

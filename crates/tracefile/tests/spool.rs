@@ -172,8 +172,8 @@ fn there_is_room_for_the_hits_of_all_tracepoints() {
     let ended = described(Some(most));
     assert!(spool.describe(&ended).unwrap());
     let file = TraceFile::open(spool.temporary_path()).unwrap();
-    let told = file.description().tracepoints().iter();
-    assert_eq!(told.filter(|one| one.usage.is_some()).count(), 5000);
+    let reported = file.description().tracepoints().iter();
+    assert_eq!(reported.filter(|one| one.usage.is_some()).count(), 5000);
 }
 
 #[test]
@@ -268,20 +268,20 @@ fn a_killed_recorder_leaves_every_finished_frame() {
     for wanted in [1u64, 500, 40_000] {
         let folder = tempfile::tempdir().unwrap();
         let mut child = run_self("record_until_killed", folder.path(), |_, _| {}).unwrap();
-        let mut told = 0;
+        let mut reported = 0;
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        while told < wanted {
+        while reported < wanted {
             let line = lines.next().unwrap().unwrap();
             if let Some(number) = line.strip_prefix("frames ") {
-                told = number.parse().unwrap();
+                reported = number.parse().unwrap();
             }
         }
         child.kill().unwrap();
         child.wait().unwrap();
         let file = TraceFile::open(folder.path().join("killed.tf.recording")).unwrap();
         assert!(
-            file.frame_count() >= told,
-            "{} of {told}",
+            file.frame_count() >= reported,
+            "{} of {reported}",
             file.frame_count()
         );
         assert!(

@@ -77,10 +77,10 @@ pub fn read_both_ways(format: Format, text: &[u8], size: usize) -> RecordList {
     let lines = read(format, text, &Piece::whole(text), &mut whole);
     let (mut records, mut base, mut counted) = (Vec::new(), 0, 0);
     for piece in format.pieces(text, size) {
-        let mut told = RecordList { base, ..RecordList::default() };
-        counted += read(format, text, &piece, &mut told);
-        base += told.instructions;
-        records.append(&mut told.records);
+        let mut reported = RecordList { base, ..RecordList::default() };
+        counted += read(format, text, &piece, &mut reported);
+        base += reported.instructions;
+        records.append(&mut reported.records);
     }
     assert_eq!(records, whole.records, "{format}");
     assert_eq!(counted, lines);

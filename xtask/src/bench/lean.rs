@@ -165,7 +165,7 @@ struct Bench {
 struct Running {
     child: Child,
     /// Whether its exit status says that it did what it was to do. bpftrace's does not on every kernel.
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Running {
@@ -173,7 +173,7 @@ impl Running {
     fn end(mut self) -> Result<()> {
         workspace::run(Command::new("kill").args(["-INT", &self.child.id().to_string()]))?;
         let status = self.child.wait()?;
-        if self.is_told && !status.success() {
+        if self.is_reported && !status.success() {
             bail!("what records has ended with {status}");
         }
         Ok(())
@@ -214,13 +214,14 @@ impl Bench {
         );
         let command = format!("{} {hits}", self.program.display());
         let output = self.folder.join("bpftrace.txt");
-        let told = Command::new("bpftrace")
+        let reported = Command::new("bpftrace")
             .args(["-q", "-o"])
             .arg(&output)
             .args(["-e", &probe, "-c", &command])
             .output()
             .context("cannot start bpftrace")?;
-        let text = String::from_utf8_lossy(&told.stdout) + String::from_utf8_lossy(&told.stderr);
+        let text =
+            String::from_utf8_lossy(&reported.stdout) + String::from_utf8_lossy(&reported.stderr);
         let _ = fs::remove_file(&output);
         super::hit::printed_cost(&text).with_context(|| format!("bpftrace said:\n{text}"))
     }
@@ -253,7 +254,7 @@ impl Bench {
             .spawn()?;
         let mut running = Running {
             child,
-            is_told: false,
+            is_reported: false,
         };
         let begun = Instant::now();
         // What it says itself comes before its probe is there, so it is asked for a hit.
@@ -288,7 +289,7 @@ impl Bench {
             .context("cannot start redis-server")?;
         let server = Running {
             child: server,
-            is_told: true,
+            is_reported: true,
         };
         let begun = Instant::now();
         while !socket.exists() {
@@ -314,7 +315,7 @@ impl Bench {
 fn wait_for(child: Child, words: &str) -> Result<Running> {
     let mut running = Running {
         child,
-        is_told: true,
+        is_reported: true,
     };
     let stderr = running.child.stderr.take().context("a pipe")?;
     let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
@@ -333,7 +334,7 @@ fn wait_for(child: Child, words: &str) -> Result<Running> {
 
 /// Sends requests for random keys. Gives how many a second were answered.
 fn load(socket: &Path, requests: u64) -> Result<f64> {
-    let told = workspace::output(
+    let reported = workspace::output(
         Command::new("redis-benchmark")
             .arg("-s")
             .arg(socket)
@@ -341,8 +342,9 @@ fn load(socket: &Path, requests: u64) -> Result<f64> {
             .arg(requests.to_string()),
     )?;
     let of_line = |line: &str| line.split(',').nth(1)?.trim_matches('"').parse().ok();
-    told.lines()
+    reported
+        .lines()
         .find(|line| line.starts_with("\"GET\""))
         .and_then(of_line)
-        .with_context(|| format!("redis-benchmark printed no figure:\n{told}"))
+        .with_context(|| format!("redis-benchmark printed no figure:\n{reported}"))
 }

@@ -29,7 +29,7 @@ struct Turns {
     /// `tsave`: GDB pulls the buffer and writes the file.
     pulled: Vec<f64>,
     /// `tsave -r`: the server writes the file.
-    told: Vec<f64>,
+    reported: Vec<f64>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -62,11 +62,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         calls,
         median(&theirs.pulled),
         median(&ours.pulled),
-        median(&ours.told)
+        median(&ours.reported)
     );
     println!(
         "tsave -r: {:.0} times as fast as tsave from gdbserver",
-        median(&theirs.pulled) / median(&ours.told)
+        median(&theirs.pulled) / median(&ours.reported)
     );
     println!(
         "tsave: {:.2} times as fast as from gdbserver",
@@ -113,8 +113,8 @@ fn turn(mut server: Command, folder: &Path, calls: u64, turns: &mut Turns) -> Re
              tsave pulled.tf\n\
              python print('pulled in', time.monotonic() - start)\n\
              python start = time.monotonic()\n\
-             tsave -r told.tf\n\
-             python print('told in', time.monotonic() - start)\n",
+             tsave -r reported.tf\n\
+             python print('reported in', time.monotonic() - start)\n",
             (calls + 100) * (FRAME + 4000)
         ),
     )?;
@@ -141,8 +141,8 @@ fn turn(mut server: Command, folder: &Path, calls: u64, turns: &mut Turns) -> Re
         .pulled
         .push(figure("pulled in").with_context(|| format!("nothing was saved:\n{said}"))?);
     // gdbserver cannot save by itself, and the script ends where it says so.
-    if let Some(told) = figure("told in") {
-        turns.told.push(told);
+    if let Some(reported) = figure("reported in") {
+        turns.reported.push(reported);
         check(folder, calls)?;
     }
     Ok(())
@@ -152,12 +152,12 @@ fn turn(mut server: Command, folder: &Path, calls: u64, turns: &mut Turns) -> Re
 fn check(folder: &Path, calls: u64) -> Result<()> {
     use tracewire_tracefile::TraceFile;
     let pulled = TraceFile::open(folder.join("pulled.tf"))?;
-    let told = TraceFile::open(folder.join("told.tf"))?;
+    let reported = TraceFile::open(folder.join("reported.tf"))?;
     let same = pulled
         .frames()
-        .zip(told.frames())
+        .zip(reported.frames())
         .all(|(left, right)| left.blocks().eq(right.blocks()));
-    if told.frame_count() != calls || pulled.frame_count() != calls || !same {
+    if reported.frame_count() != calls || pulled.frame_count() != calls || !same {
         bail!("the two ways do not save the same");
     }
     Ok(())

@@ -185,7 +185,7 @@ fn tell_rescued(folder: &Path) -> anyhow::Result<()> {
                 "skipped": report["skipped"],
             }),
         )?;
-        fail_point!("agent/rescue-told");
+        fail_point!("agent/rescue-reported");
         let frames = files.join(key);
         if frames.exists() {
             let finished = key.replace(RESCUED, "-rescued-");

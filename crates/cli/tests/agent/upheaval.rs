@@ -18,7 +18,7 @@ const FAIL_POINTS: [&str; 24] = [
     "agent/started",
     "agent/recover",
     "agent/rescued",
-    "agent/rescue-told",
+    "agent/rescue-reported",
     "agent/repaired",
     "agent/finished",
     "agent/keep",

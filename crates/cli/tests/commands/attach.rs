@@ -282,8 +282,8 @@ fn tracewire_comes_before_the_threads_that_it_stops() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program runs");
-    let mut told = BufReader::new(program.stdout.take().expect("stdout"));
-    told.read_line(&mut String::new()).expect("a line");
+    let mut reported = BufReader::new(program.stdout.take().expect("stdout"));
+    reported.read_line(&mut String::new()).expect("a line");
     let mut recorder = tracewire()
         .args(["record", "-t", "site", "-o", "out.tf"])
         .args(["-p", &program.id().to_string()])

@@ -92,7 +92,7 @@ fn printed<const COUNT: usize>(done: &Ran) -> [u64; COUNT] {
 }
 
 /// A tracepoint's counts in a file: hits, skipped hits, and the times in which it was out of the program.
-fn told(info: &Value) -> (u64, u64, Vec<(u64, u64)>) {
+fn reported(info: &Value) -> (u64, u64, Vec<(u64, u64)>) {
     let tracepoint = &info["tracepoints"][0];
     let number = |name: &str| {
         tracepoint
@@ -186,7 +186,7 @@ fn what_is_kept_and_what_is_skipped_is_all_there_was() {
             let done = record(&built, &options, &[threads, calls]).code(0);
             let [count] = printed(&done);
             done.says(&["tracepoint 1: a hit takes at most ", ", a skipped one "]);
-            let (hits, skipped, pauses) = told(&built.info());
+            let (hits, skipped, pauses) = reported(&built.info());
             assert_eq!((hits, pauses), (count, vec![]), "{options:?}, {threads}");
             assert_eq!(built.frames().len() as u64 + skipped, count);
         }
@@ -213,7 +213,7 @@ fn hits_are_counted_exactly_while_the_tracepoint_is_in() {
                 let done = record(&built, &options, &[threads, "4"]).code(0);
                 let [inside, perhaps] = printed(&done);
                 let info = built.info();
-                let (hits, skipped, pauses) = told(&info);
+                let (hits, skipped, pauses) = reported(&info);
                 let what = format!("{mechanism}, {threads}, {buffer:?}: {inside}, {perhaps}");
                 assert!(
                     (inside..=inside + perhaps).contains(&hits),
@@ -252,7 +252,7 @@ fn false_conditions_are_under_the_budget() {
         ];
         // There is no frame.
         record(&built, &options, &["1", "2"]).code(1);
-        let (hits, skipped, pauses) = told(&built.info());
+        let (hits, skipped, pauses) = reported(&built.info());
         assert_eq!((hits, skipped, pauses.is_empty()), (0, 0, false));
     }
     let text = built.run(&["info", "out.tf"]).code(0).stdout;
@@ -338,7 +338,7 @@ fn processes_share_a_budget() {
             let file = path.to_str().expect("a name");
             let text = built.run(&["info", "--json", file]).code(0).stdout;
             let info: Value = serde_json::from_str(&text).expect("JSON");
-            let (all, skipped, _) = told(&info);
+            let (all, skipped, _) = reported(&info);
             assert_eq!(info["frames"].as_u64().expect("a number") + skipped, all);
             hits.push(all);
         }

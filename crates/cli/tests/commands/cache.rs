@@ -130,14 +130,14 @@ fn a_machine_that_is_said_holds_for_a_kept_index() {
     for _ in 0..2 {
         // Without a description, a frame is at its tracepoint; with one, at its program counter.
         let find = ["find", "big.tf", "--pc", "0x402000", "--from", "69996"];
-        let told = run(&folder, &cache, &find).code(0).stdout;
-        assert_eq!(told, "69997\n69999\n");
+        let reported = run(&folder, &cache, &find).code(0).stdout;
+        assert_eq!(reported, "69997\n69999\n");
         let said = [
             &find[..],
             &["--architecture", "mips", "--where", "$r5 != 0"],
         ]
         .concat();
-        assert_eq!(run(&folder, &cache, &said).code(0).stdout, told);
+        assert_eq!(run(&folder, &cache, &said).code(0).stdout, reported);
         let info = ["info", "--json", "big.tf", "--architecture", "mips"];
         let info = run(&folder, &cache, &info).code(0).json().remove(0);
         assert_eq!(

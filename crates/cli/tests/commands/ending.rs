@@ -89,9 +89,9 @@ fn a_script_ends_its_recording_with_sigint() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program runs");
-    let mut told = BufReader::new(program.stdout.take().expect("stdout"));
+    let mut reported = BufReader::new(program.stdout.take().expect("stdout"));
     let mut line = String::new();
-    told.read_line(&mut line).expect("a line");
+    reported.read_line(&mut line).expect("a line");
     let (mut shell, id, mut said) = in_background(&built, &format!("-p {}", program.id()));
     until_frames(&built, &mut shell);
     interrupt(&id);

@@ -298,7 +298,7 @@ fn numbers(frames: &[Value]) -> BTreeSet<u64> {
 }
 
 /// A number in a message.
-fn told(said: &str, words: &str) -> u64 {
+fn reported(said: &str, words: &str) -> u64 {
     let line = said.lines().find(|line| line.contains(words));
     let digits = line.and_then(|line| {
         let before = line.split(" frame").next()?;
@@ -382,8 +382,8 @@ fn a_kill_costs_the_frames_that_are_in_no_block_and_they_are_counted() {
         let all: BTreeSet<u64> = kept.union(&rest).copied().collect();
         let (first, last) = (all.first().expect("frames"), all.last().expect("frames"));
         let missing = last - first + 1 - all.len() as u64;
-        let before = told(&rescued.stderr, "before these");
-        let lost = told(&rescued.stderr, "in no block of that lean recording yet");
+        let before = reported(&rescued.stderr, "before these");
+        let lost = reported(&rescued.stderr, "in no block of that lean recording yet");
         assert_eq!(before, kept.len() as u64, "{place}: {}", rescued.stderr);
         // Where no block is whole, the first frame that is left is not the first one that there was.
         if !kept.is_empty() {

@@ -55,11 +55,11 @@ fn programs_that_load_libraries_outlive_a_killed_tracewire() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program runs");
-        let mut told = BufReader::new(program.stdout.take().expect("stdout"));
+        let mut reported = BufReader::new(program.stdout.take().expect("stdout"));
         let mut rounds_on = |which: &str| {
             for _ in 0..3 {
                 let mut line = String::new();
-                told.read_line(&mut line).expect("text");
+                reported.read_line(&mut line).expect("text");
                 assert!(!line.is_empty(), "round {round}: dead {which}");
             }
         };

@@ -165,10 +165,14 @@ fn a_frame_is_shown_before_the_next_hit() {
             if n % 7 == 6 {
                 all.push(choosy.json());
             }
-            for told in all {
-                assert_eq!(told["frame"], n * frames, "{told}");
-                assert_eq!(told["kind"], if frames == 2 { "span" } else { "hit" });
-                assert_eq!(value(&told, "n"), Some(n.to_string().as_str()), "{told}");
+            for reported in all {
+                assert_eq!(reported["frame"], n * frames, "{reported}");
+                assert_eq!(reported["kind"], if frames == 2 { "span" } else { "hit" });
+                assert_eq!(
+                    value(&reported, "n"),
+                    Some(n.to_string().as_str()),
+                    "{reported}"
+                );
             }
         }
         assert_eq!(recording.end(), (String::new(), Some(0)));
@@ -228,9 +232,9 @@ fn what_is_shown_is_what_the_file_has() {
         let mut recording = Conversation::begin(&mut recorder(&built, &arguments.concat()));
         let errors = until_installed(&mut recording);
         let mut shown = String::new();
-        for told in ["xxx", "o", "xx"] {
-            recording.write(told);
-            for _ in 0..told.len() + usize::from(shown.is_empty() && form.is_empty()) {
+        for reported in ["xxx", "o", "xx"] {
+            recording.write(reported);
+            for _ in 0..reported.len() + usize::from(shown.is_empty() && form.is_empty()) {
                 shown.push_str(&recording.line());
             }
         }

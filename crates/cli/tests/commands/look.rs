@@ -253,12 +253,12 @@ fn a_reader_that_has_heard_enough_ends_it_quietly() {
         .spawn()
         .expect("tracewire runs");
     drop(child.stdout.take());
-    let mut told = String::new();
+    let mut reported = String::new();
     let stderr = child.stderr.as_mut().expect("stderr");
-    stderr.read_to_string(&mut told).expect("text");
+    stderr.read_to_string(&mut reported).expect("text");
     let status = child.wait().expect("ended");
-    assert!(status.success(), "{status:?} {told}");
-    assert!(!told.contains("roken pipe"), "{told}");
+    assert!(status.success(), "{status:?} {reported}");
+    assert!(!reported.contains("roken pipe"), "{reported}");
 }
 
 #[test]

@@ -35,9 +35,13 @@ fn of_many_tracepoints_a_few_are_told() {
             .chain((0..300).map(|at| format!("f{at}"))),
     );
     let done = built.record(&all, &[]).code(0);
-    let told = lines(&done);
-    assert!(told.len() < 50, "{}", done.stderr);
-    assert!(told.iter().all(|line| line.len() < 300), "{}", done.stderr);
+    let reported = lines(&done);
+    assert!(reported.len() < 50, "{}", done.stderr);
+    assert!(
+        reported.iter().all(|line| line.len() < 300),
+        "{}",
+        done.stderr
+    );
     let done = done.says(&[
         " in f19 (/",
         "580 more tracepoints are set; --verbose names them\n",

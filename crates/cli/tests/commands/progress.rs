@@ -38,11 +38,11 @@ fn long_work_is_told_on_a_terminal_and_wiped_at_the_end() {
     let mut output = terminal.stdout.take().expect("a pipe");
     let mut said = Vec::new();
     let mut byte = [0];
-    let is_told = |said: &[u8]| {
+    let is_reported = |said: &[u8]| {
         let text = String::from_utf8_lossy(said);
         text.contains("tracewire: pipe: ") && text.ends_with(" s")
     };
-    while !is_told(&said) {
+    while !is_reported(&said) {
         let text = String::from_utf8_lossy(&said).into_owned();
         assert_eq!(output.read(&mut byte).expect("read"), 1, "{text}");
         said.push(byte[0]);

@@ -12,7 +12,7 @@ const THREE: &str = "3/h";
 const MECHANISMS: [&str; 2] = ["jump", "trap"];
 
 /// The hits of a tracepoint in the file, and how many of them were skipped.
-fn told(info: &Value, number: u64) -> (u64, u64) {
+fn reported(info: &Value, number: u64) -> (u64, u64) {
     let all = info["tracepoints"].as_array().expect("a list");
     let own = all.iter().filter(|one| one["number"] == number);
     own.fold((0, 0), |(hits, skipped), one| {
@@ -65,7 +65,11 @@ fn what_is_kept_and_what_is_skipped_is_all_there_was() {
                 );
                 done.says(&[&line]);
                 let info = built.info();
-                assert_eq!(told(&info, 1), (count, count - 3), "{options:?}, {threads}");
+                assert_eq!(
+                    reported(&info, 1),
+                    (count, count - 3),
+                    "{options:?}, {threads}"
+                );
                 assert_eq!(info["skipped"], count - 3);
                 assert_eq!(frames_of(&built, 1), 3);
             }
@@ -84,7 +88,7 @@ fn there_are_no_more_frames_than_the_rate_allows() {
             let count = own_count(&record(&built, &options, &[threads, calls]).code(0));
             let frames = built.frames();
             let kept = frames.len() as u64;
-            let (hits, skipped) = told(&built.info(), 1);
+            let (hits, skipped) = reported(&built.info(), 1);
             assert_eq!((hits, kept + skipped), (count, count));
             let times: Vec<u64> = frames
                 .iter()
@@ -145,11 +149,11 @@ fn each_tracepoint_has_its_own_rate_for_all_of_its_places() {
         let done = record(&built, &options, &[]).code(0);
         assert_eq!(own_count(&done), 1000);
         let info = built.info();
-        assert_eq!(told(&info, 1), (2000, 1997), "{mechanism}");
-        assert_eq!(told(&info, 2), (1000, 999), "{mechanism}");
+        assert_eq!(reported(&info, 1), (2000, 1997), "{mechanism}");
+        assert_eq!(reported(&info, 2), (1000, 999), "{mechanism}");
         // Hits are those with a true condition.
-        assert_eq!(told(&info, 4), (500, 499), "{mechanism}");
-        let (hits, skipped) = told(&info, 3);
+        assert_eq!(reported(&info, 4), (500, 499), "{mechanism}");
+        let (hits, skipped) = reported(&info, 3);
         assert_eq!(
             (hits, frames_of(&built, 3) + skipped),
             (1000, 1000),
@@ -191,7 +195,7 @@ fn skipped_hits_are_hits() {
         ];
         let done = record(&built, &options, &["8", "300"]).code(0);
         assert_eq!(own_count(&done), 2400);
-        assert_eq!(told(&built.info(), 1), (2400, 2397), "{mechanism}");
+        assert_eq!(reported(&built.info(), 1), (2400, 2397), "{mechanism}");
         let tables = built
             .run(&["show", "out.tf", "--aggregates", "--json"])
             .code(0)
@@ -213,7 +217,7 @@ fn skipped_hits_are_hits() {
             "passes.gdb",
         ];
         record(&built, &options, &["8", "300"]).code(0);
-        assert_eq!(told(&built.info(), 1), (700, 697), "{mechanism}");
+        assert_eq!(reported(&built.info(), 1), (700, 697), "{mechanism}");
         assert_eq!(frames_of(&built, 1), 3);
     }
 }
@@ -227,7 +231,7 @@ fn a_skipped_hit_makes_no_steps() {
     )
     .expect("written");
     record(&built, &["--rate", THREE, "-x", "steps.gdb"], &["2", "500"]).code(0);
-    assert_eq!(told(&built.info(), 1), (1000, 997));
+    assert_eq!(reported(&built.info(), 1), (1000, 997));
     assert_eq!(built.frames().len(), 9);
 }
 
@@ -289,7 +293,7 @@ fn rates_that_cannot_be_are_refused_before_the_program_runs() {
     }
     let options = ["--rate", "1/h:1", "-t", "work : n", "-t", "span work : n"];
     record(&built, &options, &["1", "10"]).code(0);
-    assert_eq!(told(&built.info(), 1), (10, 9));
+    assert_eq!(reported(&built.info(), 1), (10, 9));
 }
 
 /// One location of the tracepoint has a jump. The other has a trap: its first instruction is short, a jump leads to the next one,
@@ -320,7 +324,7 @@ fn a_jump_and_a_trap_share_the_rate_of_their_tracepoint() {
         "{all:?}"
     );
     assert!(all.iter().all(|one| one["hits"] == 1000), "{all:?}");
-    assert_eq!(told(&info, 1), (2000, 1997));
+    assert_eq!(reported(&info, 1), (2000, 1997));
     assert_eq!(frames_of(&built, 1), 3);
 }
 
@@ -357,7 +361,7 @@ fn hits_in_a_library_that_is_closed_stay_counted() {
         ];
         let done = record(&built, &options, &[]).code(0);
         assert_eq!(own_count(&done), 600);
-        assert_eq!(told(&built.info(), 1), (600, 597), "{mechanism}");
+        assert_eq!(reported(&built.info(), 1), (600, 597), "{mechanism}");
         assert_eq!(frames_of(&built, 1), 3);
     }
 }

@@ -243,9 +243,9 @@ fn attaching_and_leaving_by_signal_harms_nothing() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program runs");
-        let mut told = BufReader::new(program.stdout.take().expect("stdout"));
+        let mut reported = BufReader::new(program.stdout.take().expect("stdout"));
         let mut line = String::new();
-        told.read_line(&mut line).expect("text");
+        reported.read_line(&mut line).expect("text");
         let mut recorder = tracewire()
             .current_dir(built.folder.path())
             .args([
@@ -281,7 +281,7 @@ fn attaching_and_leaving_by_signal_harms_nothing() {
         assert!(frames.iter().all(|frame| value(frame, "n") == Some("3")));
         drop(program.stdin.take());
         line.clear();
-        told.read_line(&mut line).expect("text");
+        reported.read_line(&mut line).expect("text");
         assert_eq!(line, "right\n");
         assert!(program.wait().expect("ended").success());
     }
@@ -308,8 +308,8 @@ fn the_time_ends_a_run_and_the_program_goes_on() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("tracewire runs");
-    let mut told = BufReader::new(child.stderr.take().expect("stderr")).lines();
-    assert!(told.any(|line| line.is_ok_and(|line| line.contains("frames in out.tf"))));
+    let mut reported = BufReader::new(child.stderr.take().expect("stderr")).lines();
+    assert!(reported.any(|line| line.is_ok_and(|line| line.contains("frames in out.tf"))));
     // The file exists while the program still runs.
     assert!(!built.frames().is_empty());
     assert!(child.try_wait().expect("waited").is_none());

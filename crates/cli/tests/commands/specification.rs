@@ -84,9 +84,9 @@ fn check(frames: &[Value]) {
                 .unwrap_or_else(|| panic!("no frame of tracepoint {tracepoint}"));
             move |expression: &str| value(frame, expression)
         };
-        let told = Some(number.to_string());
-        assert_eq!(of(0)(name), told.as_deref(), "{name}");
-        assert_eq!(of(1)(name), told.as_deref(), "{name}");
+        let reported = Some(number.to_string());
+        assert_eq!(of(0)(name), reported.as_deref(), "{name}");
+        assert_eq!(of(1)(name), reported.as_deref(), "{name}");
         assert_eq!(of(1)("a"), Some("1035"), "{name}");
         let (sum, product) = ((number + 1).to_string(), (2 * number).to_string());
         assert_eq!(of(2)(&format!("{name} + 1")), Some(&*sum), "{name}");
@@ -170,8 +170,10 @@ fn strings_and_numbers_are_in_one_list() {
             ])
             .code(0);
         let frames = built.frames();
-        let told = ["n", "text", "more"].map(|name| value(&frames[0], name).map(str::to_owned));
-        told.map(|told| told.map(|told| told.split(' ').nth(1).unwrap_or(&told).to_owned()))
+        let reported = ["n", "text", "more"].map(|name| value(&frames[0], name).map(str::to_owned));
+        reported.map(|reported| {
+            reported.map(|reported| reported.split(' ').nth(1).unwrap_or(&reported).to_owned())
+        })
     };
     let text = |text: &str| Some(text.to_owned());
     let [n, said, more] = shown("n, /s text, more");

@@ -23,7 +23,7 @@ pub fn build(threads: usize, rounds: usize) -> Built {
 pub struct Working {
     child: Child,
     input: ChildStdin,
-    told: BufReader<ChildStdout>,
+    reported: BufReader<ChildStdout>,
 }
 
 impl Working {
@@ -34,9 +34,13 @@ impl Working {
             .spawn()
             .expect("the program runs");
         let input = child.stdin.take().expect("stdin");
-        let mut told = BufReader::new(child.stdout.take().expect("stdout"));
-        told.read_line(&mut String::new()).expect("text");
-        Self { child, input, told }
+        let mut reported = BufReader::new(child.stdout.take().expect("stdout"));
+        reported.read_line(&mut String::new()).expect("text");
+        Self {
+            child,
+            input,
+            reported,
+        }
     }
 
     pub fn id(&self) -> u32 {
@@ -87,11 +91,11 @@ impl Working {
         let Self {
             mut child,
             input,
-            mut told,
+            mut reported,
         } = self;
         drop(input);
         let mut line = String::new();
-        told.read_line(&mut line).expect("text");
+        reported.read_line(&mut line).expect("text");
         let status = child.wait().expect("ended");
         if !status.success() {
             return Err(status);

@@ -242,8 +242,11 @@ fn picked_calls_that_find_no_place_are_told() {
             match mechanism {
                 "trap" => assert_eq!(lost, 0, "{pick}"),
                 _ => {
-                    let told = format!("{lost} spans lost: too many calls were open at once");
-                    assert!(said.contains(&told), "{mechanism} {pick}: {lost}: {said}");
+                    let reported = format!("{lost} spans lost: too many calls were open at once");
+                    assert!(
+                        said.contains(&reported),
+                        "{mechanism} {pick}: {lost}: {said}"
+                    );
                 }
             }
         }

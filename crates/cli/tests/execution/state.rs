@@ -6,7 +6,7 @@ use tracewire_sample_machine::{DATA, Machine};
 use super::{run, sample, trace};
 
 /// Registers that the machine has, by number, and whether the trace has told them.
-fn compare(object: &Value, machine: &Machine, told: &[bool; 34]) {
+fn compare(object: &Value, machine: &Machine, reported: &[bool; 34]) {
     let number = object["instruction"].as_u64().unwrap();
     let registers = object["registers"].as_object().unwrap();
     let names = (0..32)
@@ -14,10 +14,10 @@ fn compare(object: &Value, machine: &Machine, told: &[bool; 34]) {
         .chain(["lo".to_owned(), "hi".to_owned()]);
     for (at, name) in names.enumerate() {
         let Some(shown) = registers.get(&name) else {
-            assert!(!told[at], "{name} before {number}");
+            assert!(!reported[at], "{name} before {number}");
             continue;
         };
-        let expected = match told[at] {
+        let expected = match reported[at] {
             true => format!("0x{:08x}", machine.register(at as u8)),
             false => "0x????????".to_owned(),
         };
@@ -45,10 +45,10 @@ fn every_instant_is_the_machine_s() {
     .json();
     assert_eq!(objects.len() as u64, instructions);
     let mut machine = Machine::new(&options);
-    let mut told = [false; 34];
+    let mut reported = [false; 34];
     let mut written = [false; 64];
     for object in &objects {
-        compare(object, &machine, &told);
+        compare(object, &machine, &reported);
         let memory = object["memory"][0]["bytes"].as_str().unwrap();
         let known = machine.memory(stack, 64).unwrap();
         for (at, byte) in known.iter().enumerate() {
@@ -63,7 +63,7 @@ fn every_instant_is_the_machine_s() {
         }
         let step = machine.step();
         for (register, _) in step.writes.iter().flatten() {
-            told[usize::from(*register)] = true;
+            reported[usize::from(*register)] = true;
         }
         if let Some(access) = step.access.filter(|access| access.address >= stack) {
             let at = (access.address - stack) as usize;

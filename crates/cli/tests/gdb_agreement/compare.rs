@@ -57,7 +57,7 @@ fn gdb(recorded: &Recorded) -> Value {
     let gdb = Gdb::new().env("INSPECT_JOB", job_file);
     let said = gdb.script(&tests().join("gdb_agreement/inspect.py")).run();
     assert!(said.success, "{said:?}");
-    let text = fs::read_to_string(folder.join("seen.json")).expect("GDB told what it saw");
+    let text = fs::read_to_string(folder.join("seen.json")).expect("what GDB saw");
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -152,10 +152,10 @@ fn tracepoints(recorded: &Recorded, seen: &Value, differences: &mut Differences)
         hits.entry(number).or_default().push(count);
     }
     for hits in hits.values() {
-        let told = |hits: &u64| {
+        let reported = |hits: &u64| {
             *hits == 0 || text.contains(&format!("tracepoint already hit {hits} time"))
         };
-        if !hits.iter().any(told) {
+        if !hits.iter().any(reported) {
             differences.add(
                 "info tracepoints",
                 format!("none of {hits:?} hits in\n{text}"),

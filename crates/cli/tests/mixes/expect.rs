@@ -119,11 +119,11 @@ fn frames(file: &TraceFile, program: &Program, log: &Log) -> Result<Vec<Made>, S
     let mut time = 0;
     file.frames()
         .map(|frame| {
-            let told = frame.timestamp().ok_or("a frame without its time")?;
-            if told < time {
-                return Err(format!("{told} comes after {time}"));
+            let reported = frame.timestamp().ok_or("a frame without its time")?;
+            if reported < time {
+                return Err(format!("{reported} comes after {time}"));
             }
-            time = told;
+            time = reported;
             made(&frame, program, log).map_err(|error| format!("frame {}: {error}", frame.number()))
         })
         .collect()
@@ -143,11 +143,13 @@ fn made(frame: &Frame<'_>, program: &Program, log: &Log) -> Result<Made, String>
         .get(thread as usize)
         .ok_or_else(|| format!("there was no thread {thread}"))?;
     if address.0 != program.threads + 16 * thread
-        || frame.thread().is_some_and(|told| told.0 != known.thread)
+        || frame
+            .thread()
+            .is_some_and(|reported| reported.0 != known.thread)
     {
-        let told = frame.thread();
+        let reported = frame.thread();
         return Err(format!(
-            "{address} of thread {told:?} is not of thread {thread}, {}",
+            "{address} of thread {reported:?} is not of thread {thread}, {}",
             known.thread
         ));
     }
@@ -366,7 +368,7 @@ fn counts(
             .iter()
             .find(|chosen| chosen.number == number)
             .ok_or("a tracepoint that was not defined")?;
-        let told = tracepoint.usage.ok_or("no usage")?.hits;
+        let reported = tracepoint.usage.ok_or("no usage")?.hits;
         let of = |frame: &&Made| frame.number == number;
         let found = frames.iter().filter(of);
         let hits = found
@@ -379,26 +381,27 @@ fn counts(
             .flatten()
             .filter(|due| due.number == number)
             .count() as u64;
-        let wrong =
-            || format!("tracepoint {number} tells {told} hits: {hits} frames, {all} in the log");
+        let wrong = || {
+            format!("tracepoint {number} tells {reported} hits: {hits} frames, {all} in the log")
+        };
         if mix.buffer.circular {
-            if told < hits || told > all || !early && told != all {
+            if reported < hits || reported > all || !early && reported != all {
                 return Err(wrong());
             }
-        } else if told != hits {
+        } else if reported != hits {
             return Err(wrong());
         }
         let passes = chosen.pass_count;
-        if ended == Some(number) && told != passes
-            || passes > 0 && told > passes
-            || passes > 0 && !early && told >= passes
+        if ended == Some(number) && reported != passes
+            || passes > 0 && reported > passes
+            || passes > 0 && !early && reported >= passes
         {
             return Err(format!("pass count {passes}: {}", wrong()));
         }
-        if ended == Some(number) && !mix.buffer.circular && steps != told * chosen.step_count {
-            return Err(format!("{steps} steps of {told} hits: {}", wrong()));
+        if ended == Some(number) && !mix.buffer.circular && steps != reported * chosen.step_count {
+            return Err(format!("{steps} steps of {reported} hits: {}", wrong()));
         }
-        created += told * (1 + chosen.step_count);
+        created += reported * (1 + chosen.step_count);
         summary.hits += hits;
         summary.steps += steps;
         if hits > 0 {
@@ -412,7 +415,7 @@ fn counts(
     let status = &status.fields;
     if status.frames != Some(file.frame_count()) {
         return Err(format!(
-            "{:?} frames told of {}",
+            "{:?} frames reported of {}",
             status.frames,
             file.frame_count()
         ));

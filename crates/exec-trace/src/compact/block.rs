@@ -84,7 +84,7 @@ pub(crate) struct GroupPlace {
 /// A way over the groups of some templates of a block.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    is_meant: Vec<bool>,
+    is_selected: Vec<bool>,
     /// How many templates before each are meant.
     before: Vec<u32>,
     /// How many groups of each template were passed.
@@ -109,7 +109,7 @@ impl Walk {
                         return None;
                     }
                     self.in_run += 1;
-                    if self.is_meant[usize::from(local)] {
+                    if self.is_selected[usize::from(local)] {
                         let occurrence = &mut self.occurrences[usize::from(local)];
                         *occurrence += 1;
                         return Some(GroupPlace {
@@ -242,7 +242,7 @@ impl Block {
         &self,
         class: Class,
         frame: &[u8],
-        is_meant: impl Fn(u16) -> bool,
+        is_selected: impl Fn(u16) -> bool,
     ) -> Result<Column, Damaged> {
         let raw = unpack(frame)?;
         let mut reader = Reader::new(&raw);
@@ -255,7 +255,7 @@ impl Block {
             .iter()
             .zip(&self.counts)
             .zip(0..)
-            .filter(|(_, local)| is_meant(*local))
+            .filter(|(_, local)| is_selected(*local))
             .map(|((template, count), _)| self.template_rows(*template, class) * *count as usize)
             .sum();
         if all > MOST_NUMBERS {
@@ -269,9 +269,9 @@ impl Block {
             if template.shape.rows[class as usize] == 0 {
                 continue;
             }
-            let is_meant = is_meant(local);
+            let is_selected = is_selected(local);
             for variable in &template.shape.variables {
-                if variable.class == class && !is_meant {
+                if variable.class == class && !is_selected {
                     skip_row(&mut reader, *count as usize, variable.digits)?;
                 } else if variable.class == class {
                     get_row(
@@ -315,17 +315,21 @@ impl Block {
 
     /// Goes over the groups of some templates, of those that are before the group `end`, in a block whose groups all have an
     /// instruction. Passes quickly over what is not meant.
-    pub(crate) fn walk(&self, is_meant: Vec<bool>, end: u32) -> Walk {
-        debug_assert_eq!(is_meant.len(), self.locals.len(), "one for each template");
-        let mut before = Vec::with_capacity(is_meant.len() + 1);
+    pub(crate) fn walk(&self, is_selected: Vec<bool>, end: u32) -> Walk {
+        debug_assert_eq!(
+            is_selected.len(),
+            self.locals.len(),
+            "one for each template"
+        );
+        let mut before = Vec::with_capacity(is_selected.len() + 1);
         before.push(0);
-        for is_meant in &is_meant {
-            before.push(before.last().unwrap_or(&0) + u32::from(*is_meant));
+        for is_selected in &is_selected {
+            before.push(before.last().unwrap_or(&0) + u32::from(*is_selected));
         }
         Walk {
-            occurrences: vec![0; is_meant.len()],
+            occurrences: vec![0; is_selected.len()],
             before,
-            is_meant,
+            is_selected,
             end,
             run: 0,
             in_run: 0,

@@ -66,9 +66,9 @@ impl Segment {
     }
 
     /// The blocks that have any of some templates.
-    pub(crate) fn blocks_of(&self, is_meant: &[bool]) -> Blocks {
-        let all = self.blocks.iter().zip(is_meant);
-        all.filter(|(_, is_meant)| **is_meant)
+    pub(crate) fn blocks_of(&self, is_selected: &[bool]) -> Blocks {
+        let all = self.blocks.iter().zip(is_selected);
+        all.filter(|(_, is_selected)| **is_selected)
             .fold(Blocks::default(), |all, (blocks, _)| all.union(*blocks))
     }
 

@@ -31,7 +31,7 @@ pub(crate) enum Groups {
     /// Where each group has an instruction.
     Runs(Walk),
     Places {
-        is_meant: Vec<bool>,
+        is_selected: Vec<bool>,
         /// How many instructions are before the first group that is not meant any more.
         end: u32,
         next: usize,
@@ -45,14 +45,14 @@ impl Groups {
         match self {
             Self::Runs(walk) => walk.next(&at.block),
             Self::Places {
-                is_meant,
+                is_selected,
                 end,
                 next,
             } => {
                 let rest = at.places().get(*next..)?;
                 let rest = rest.iter().take_while(|place| place.before < *end);
                 let mut rest = rest.inspect(|_| *next += 1);
-                let found = rest.find(|place| is_meant[usize::from(place.local)]);
+                let found = rest.find(|place| is_selected[usize::from(place.local)]);
                 found.copied()
             }
         }
@@ -167,16 +167,16 @@ impl BlockAt {
     }
 
     /// The groups of some templates, in order.
-    pub(crate) fn groups_of(&self, is_meant: Vec<bool>) -> Groups {
-        self.groups_before(is_meant, u32::MAX)
+    pub(crate) fn groups_of(&self, is_selected: Vec<bool>) -> Groups {
+        self.groups_before(is_selected, u32::MAX)
     }
 
     /// Those that have at most so many instructions before them.
-    fn groups_before(&self, is_meant: Vec<bool>, end: u32) -> Groups {
+    fn groups_before(&self, is_selected: Vec<bool>, end: u32) -> Groups {
         match self.is_full() {
-            true => Groups::Runs(self.block.walk(is_meant, end.min(self.row.groups))),
+            true => Groups::Runs(self.block.walk(is_selected, end.min(self.row.groups))),
             false => Groups::Places {
-                is_meant,
+                is_selected,
                 end,
                 next: 0,
             },
@@ -188,20 +188,20 @@ impl BlockAt {
     pub(crate) fn effects_up_to(
         &self,
         slot: u32,
-        is_meant: &[bool],
+        is_selected: &[bool],
         mut each: impl FnMut(GroupPlace, &Effect),
     ) {
         if self.row.is_unordered {
             for (_, group, place) in self.order().iter().take_while(|(at, ..)| *at <= slot) {
                 let group = self.places()[*group as usize];
-                if is_meant[usize::from(group.local)] {
+                if is_selected[usize::from(group.local)] {
                     each(group, &self.template(group).shape.effects[*place as usize]);
                 }
             }
             return;
         }
         // Lines of the instruction before may be in the group of the next.
-        let mut groups = self.groups_before(is_meant.to_vec(), slot.saturating_add(1));
+        let mut groups = self.groups_before(is_selected.to_vec(), slot.saturating_add(1));
         while let Some(place) = groups.next(self) {
             for effect in &self.template(place).shape.effects {
                 if self.block.slot(effect, place.before) <= slot {

@@ -313,11 +313,11 @@ impl Store {
         &self,
         at: &BlockAt,
         class: Class,
-        is_meant: &[bool],
+        is_selected: &[bool],
     ) -> Result<Column, Damaged> {
         let frame = self.column_frame(at, class)?;
-        let is_meant = |local: u16| is_meant[usize::from(local)];
-        at.block.read_column(class, frame, is_meant)
+        let is_selected = |local: u16| is_selected[usize::from(local)];
+        at.block.read_column(class, frame, is_selected)
     }
 
     /// The numbers of a class of some templates, or all of them where they are known already.
@@ -325,13 +325,13 @@ impl Store {
         &self,
         at: &BlockAt,
         class: Class,
-        is_meant: &[bool],
+        is_selected: &[bool],
         mut use_it: impl FnMut(&Column) -> T,
     ) -> Result<T, Damaged> {
         if let Some(column) = at.block.known_column(class) {
             return Ok(use_it(column));
         }
-        Ok(use_it(&self.column_of(at, class, is_meant)?))
+        Ok(use_it(&self.column_of(at, class, is_selected)?))
     }
 
     fn column_frame(&self, at: &BlockAt, class: Class) -> Result<&[u8], Damaged> {

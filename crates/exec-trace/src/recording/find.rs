@@ -88,7 +88,7 @@ impl Search {
     }
 
     /// Whether an entry of memory is meant.
-    fn is_meant(&self, item: &Item) -> bool {
+    fn matches(&self, item: &Item) -> bool {
         let kind = match self.what {
             What::Read => !item.kind.is_write(),
             What::Write => item.kind.is_write(),
@@ -255,7 +255,7 @@ impl Recording {
             let granules = search.granules();
             each_entry(store, *granules.start(), *granules.end(), |item| {
                 let number = item.slot.wrapping_sub(1);
-                if search.is_meant(item) && range.contains(&number) {
+                if search.matches(item) && range.contains(&number) {
                     found.push(number);
                 }
                 Ok(true)
@@ -480,7 +480,7 @@ fn next_access(store: &Store, search: &Search, from: u64) -> Result<Option<u64>,
     let granules = search.granules();
     let mut note = |item: &Item| {
         let number = item.slot.wrapping_sub(1);
-        if search.is_meant(item) && number >= from && best.is_none_or(|best| number < best) {
+        if search.matches(item) && number >= from && best.is_none_or(|best| number < best) {
             best = Some(number);
             return true;
         }
@@ -516,7 +516,7 @@ fn last_access(store: &Store, search: &Search, before: u64) -> Result<Option<u64
     let granules = search.granules();
     let mut note = |item: &Item| {
         let number = item.slot.wrapping_sub(1);
-        let is_found = search.is_meant(item) && number < before;
+        let is_found = search.matches(item) && number < before;
         if is_found && best.is_none_or(|best| number > best) {
             best = Some(number);
         }

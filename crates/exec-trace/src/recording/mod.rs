@@ -320,8 +320,9 @@ impl Recording {
     /// The register of a name: the very name, else the first that differs in case only.
     #[must_use]
     pub fn register(&self, name: &str) -> Option<RegisterId> {
-        let place =
-            |is_meant: &dyn Fn(&str) -> bool| self.names.iter().position(|known| is_meant(known));
+        let place = |is_selected: &dyn Fn(&str) -> bool| {
+            self.names.iter().position(|known| is_selected(known))
+        };
         place(&|known| known == name)
             .or_else(|| place(&|known| known.eq_ignore_ascii_case(name)))
             .map(|at| RegisterId(at as u32))

@@ -104,14 +104,14 @@ fn register_at(
         .iter()
         .find(|(of, is, _)| (*of, *is) == (cpu, register))
         .map_or(RegisterValue::UNKNOWN, |(_, _, value)| value.clone());
-    let is_meant = |effect: &Effect| {
+    let is_selected = |effect: &Effect| {
         effect.cpu == cpu
             && matches!(effect.kind, EffectKind::Register { register: is, .. } if is == register)
     };
     let meant: Vec<bool> = at
         .block
         .templates()
-        .map(|(_, template)| template.shape.effects.iter().any(is_meant))
+        .map(|(_, template)| template.shape.effects.iter().any(is_selected))
         .collect();
     if !meant.contains(&true) {
         return Ok(value);
@@ -119,7 +119,7 @@ fn register_at(
     let slot = (before - at.row.first) as u32;
     store.with_column(&at, Class::Register, &meant, |column| {
         at.effects_up_to(slot, &meant, |place, effect| {
-            if is_meant(effect) {
+            if is_selected(effect) {
                 Write::Effect(&at, column, place, effect).apply(&mut value);
             }
         });

@@ -154,7 +154,7 @@ impl<'a> Replay<'a> {
     /// Executes instructions until the next to execute is one that is meant, of those before `end`. The instruction
     /// that is about to execute now counts. False where none came: then it is at `end`, or at the end.
     ///
-    /// `is_meant` is not asked each time: its answer is to depend on [`Step::code_id`] only.
+    /// `is_selected` is not asked each time: its answer is to depend on [`Step::code_id`] only.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl<'a> Replay<'a> {
     pub fn run_to(
         &mut self,
         end: InstructionNumber,
-        mut is_meant: impl FnMut(&Step<'_>) -> bool,
+        mut is_selected: impl FnMut(&Step<'_>) -> bool,
     ) -> Result<bool, ReadError> {
         // What is known of the templates of the block.
         let mut meant: Vec<Option<bool>> = Vec::new();
@@ -180,7 +180,7 @@ impl<'a> Replay<'a> {
             if meant.len() <= local {
                 meant.resize(local + 1, None);
             }
-            if *meant[local].get_or_insert_with(|| is_meant(&step)) {
+            if *meant[local].get_or_insert_with(|| is_selected(&step)) {
                 return Ok(true);
             }
             self.advance()?;

@@ -162,8 +162,8 @@ proptest! {
             while visits.advance(InstructionNumber(end)).unwrap() {
                 seen.push(visits.step().unwrap().number().0);
             }
-            let is_meant = |of: &Executed| of.address.0 == code || cpus.contains(&of.cpu);
-            let these = (from..end).filter(|n| is_meant(&all[*n as usize]));
+            let is_selected = |of: &Executed| of.address.0 == code || cpus.contains(&of.cpu);
+            let these = (from..end).filter(|n| is_selected(&all[*n as usize]));
             expected.extend(these);
             from = end;
         }

@@ -84,10 +84,10 @@ impl Owners {
     }
 
     /// The latest instruction of the window that is meant.
-    fn back(&self, is_meant: impl Fn(&Key) -> bool) -> Option<Owner> {
+    fn back(&self, is_selected: impl Fn(&Key) -> bool) -> Option<Owner> {
         let there = self.count.min(WINDOW as u64);
         (0..there)
-            .find(|back| is_meant(&self.ring[(self.count - 1 - back) as usize % WINDOW]))
+            .find(|back| is_selected(&self.ring[(self.count - 1 - back) as usize % WINDOW]))
             .map(|back| match back {
                 0 => Owner::Latest,
                 _ => Owner::Earlier(back as u32),

@@ -173,7 +173,7 @@ impl Dialect for Rvfi {
         let mut accessed = None;
         let mut is_store = false;
         // The register of the access by its name: two of a line may have one name, read and written.
-        let is_meant = |name: &[u8], of: AccessKind| {
+        let is_of_access = |name: &[u8], of: AccessKind| {
             access
                 .filter(|access| access.kind == of)
                 .is_some_and(|access| {
@@ -186,12 +186,12 @@ impl Dialect for Rvfi {
         for content in first.into_iter().chain(others) {
             match content {
                 Content::Written(name, value) => {
-                    if is_meant(name, AccessKind::Read) {
+                    if is_of_access(name, AccessKind::Read) {
                         data = value.known();
                     }
                     emit(state, &stamp.register(name, value));
                 }
-                Content::Read(name, value) if is_meant(name, AccessKind::Write) => {
+                Content::Read(name, value) if is_of_access(name, AccessKind::Write) => {
                     data = value.known();
                 }
                 Content::Read(..) => {}

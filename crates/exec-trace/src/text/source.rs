@@ -262,9 +262,10 @@ pub(crate) fn of_big_endian<'a>(
 ) -> io::Result<Box<dyn Read + Send + 'a>> {
     let mut first = Vec::new();
     (&mut input).take(LOOK).read_to_end(&mut first)?;
-    let is_meant = Format::detect(&first) == Some(Format::Execlog) && !execlog::is_reversed(&first);
+    let is_execlog =
+        Format::detect(&first) == Some(Format::Execlog) && !execlog::is_reversed(&first);
     let input = io::Cursor::new(first).chain(input);
-    Ok(match is_meant {
+    Ok(match is_execlog {
         true => Box::new(Transcriber::new(input, execlog::Reversed::default())),
         false => Box::new(input),
     })

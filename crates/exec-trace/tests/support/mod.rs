@@ -31,93 +31,94 @@ impl RecordList {
         }
     }
 
-    fn push(&mut self, line: Line, told: String) {
+    fn push(&mut self, line: Line, reported: String) {
         self.records
-            .push(format!("{}..{}: {told}", line.start, line.end));
+            .push(format!("{}..{}: {reported}", line.start, line.end));
     }
 }
 
 impl Sink for RecordList {
     fn instruction(&mut self, line: Line, i: &Instruction<'_>) {
-        let mut told = format!("{}", i.time);
+        let mut reported = format!("{}", i.time);
         if let Some(cpu) = i.cpu {
-            write!(told, " cpu{cpu}").unwrap();
+            write!(reported, " cpu{cpu}").unwrap();
         }
-        told += if i.taken { " taken" } else { " skipped" };
+        reported += if i.taken { " taken" } else { " skipped" };
         if let Some(id) = i.id {
-            write!(told, " id{id}").unwrap();
+            write!(reported, " id{id}").unwrap();
         }
         let digits = usize::from(i.address_digits);
-        write!(told, " {:0digits$x}", i.address.0).unwrap();
+        write!(reported, " {:0digits$x}", i.address.0).unwrap();
         match i.opcode {
-            Some(opcode) => write!(told, " {opcode}/{}", opcode.bits()).unwrap(),
-            None => told += " no-opcode",
+            Some(opcode) => write!(reported, " {opcode}/{}", opcode.bits()).unwrap(),
+            None => reported += " no-opcode",
         }
-        write!(told, " {}", i.set.map_or("-", |set| set.name())).unwrap();
-        write!(told, " [{}]", text(i.mode)).unwrap();
-        write!(told, " {}", i.security.map_or("-", |s| s.name())).unwrap();
-        write!(told, " [{}]", text(i.disassembly)).unwrap();
+        write!(reported, " {}", i.set.map_or("-", |set| set.name())).unwrap();
+        write!(reported, " [{}]", text(i.mode)).unwrap();
+        write!(reported, " {}", i.security.map_or("-", |s| s.name())).unwrap();
+        write!(reported, " [{}]", text(i.disassembly)).unwrap();
         self.instructions += 1;
-        self.push(line, told);
+        self.push(line, reported);
     }
 
     fn access(&mut self, line: Line, owner: Owner, a: &Access<'_>) {
-        let mut told = format!("{}", a.time);
+        let mut reported = format!("{}", a.time);
         if let Some(cpu) = a.cpu {
-            write!(told, " cpu{cpu}").unwrap();
+            write!(reported, " cpu{cpu}").unwrap();
         }
-        write!(told, " {:?} {}", a.kind, a.size).unwrap();
-        write!(told, " {}", a.attribute.map_or("-", |a| a.name())).unwrap();
+        write!(reported, " {:?} {}", a.kind, a.size).unwrap();
+        write!(reported, " {}", a.attribute.map_or("-", |a| a.name())).unwrap();
         let digits = usize::from(a.address_digits);
-        write!(told, " {:0digits$x} {}", a.address.0, a.data).unwrap();
+        write!(reported, " {:0digits$x} {}", a.address.0, a.data).unwrap();
         match a.order {
             DataOrder::Number => {}
-            order => write!(told, " {order:?}").unwrap(),
+            order => write!(reported, " {order:?}").unwrap(),
         }
-        write!(told, " {}", self.owner(owner)).unwrap();
-        self.push(line, told);
+        write!(reported, " {}", self.owner(owner)).unwrap();
+        self.push(line, reported);
     }
 
     fn register(&mut self, line: Line, owner: Owner, w: &RegisterWrite<'_>) {
-        let mut told = format!("{}", w.time);
+        let mut reported = format!("{}", w.time);
         if let Some(cpu) = w.cpu {
-            write!(told, " cpu{cpu}").unwrap();
+            write!(reported, " cpu{cpu}").unwrap();
         }
-        write!(told, " [{}]", text(w.register)).unwrap();
+        write!(reported, " [{}]", text(w.register)).unwrap();
         if let Some(part) = w.part {
-            write!(told, "<{}:{}>", part.high, part.low).unwrap();
+            write!(reported, "<{}:{}>", part.high, part.low).unwrap();
         }
-        write!(told, " = {} {}", w.value, self.owner(owner)).unwrap();
-        self.push(line, told);
+        write!(reported, " = {} {}", w.value, self.owner(owner)).unwrap();
+        self.push(line, reported);
     }
 
     fn event(&mut self, line: Line, e: &Event<'_>) {
         let cpu = e.cpu.map(|cpu| format!(" cpu{cpu}")).unwrap_or_default();
-        let told = format!("{}{cpu} {:?} [{}]", e.time, e.kind, text(e.text));
-        self.push(line, told);
+        let reported = format!("{}{cpu} {:?} [{}]", e.time, e.kind, text(e.text));
+        self.push(line, reported);
     }
 
     fn unparsed(&mut self, line: Line, content: &[u8], error: LineError) {
         let token = content.get(error.start as usize..error.end as usize);
-        let told = format!(
+        let reported = format!(
             "{error}, not [{}]",
             text(token.expect("a token of the line"))
         );
-        self.push(line, told);
+        self.push(line, reported);
     }
 }
 
 /// Every record of a text, without the lines' places.
 pub fn records(format: Format, text: &str) -> Vec<String> {
-    let mut told = RecordList::default();
+    let mut reported = RecordList::default();
     let lines = read(
         format,
         text.as_bytes(),
         &Piece::whole(text.as_bytes()),
-        &mut told,
+        &mut reported,
     );
     assert_eq!(lines, text.lines().count() as u64);
-    told.records
+    reported
+        .records
         .into_iter()
         .map(|record| record.split_once(": ").unwrap().1.to_owned())
         .collect()

@@ -9,21 +9,21 @@ use crate::support::{Block, CODE, experiment, expression, memory, options, progr
 #[test]
 fn definitions_that_cannot_work_are_refused_with_a_reason() {
     let mut experiment = experiment(options());
-    let mut told = |definition| {
+    let mut reported = |definition| {
         let error: DefineError = experiment.define(definition).unwrap_err();
         error.to_string()
     };
     let number = "cannot be in a trace frame: 1 to 32767 can";
     assert_eq!(
-        told(tracepoint(0, CODE, vec![])),
+        reported(tracepoint(0, CODE, vec![])),
         format!("tracepoint number 0 {number}")
     );
     assert_eq!(
-        told(tracepoint(32768, CODE, vec![])),
+        reported(tracepoint(32768, CODE, vec![])),
         format!("tracepoint number 32768 {number}")
     );
     assert_eq!(
-        told(tracepoint(
+        reported(tracepoint(
             1,
             CODE,
             vec![memory(0, 1), expression("add\nend")]
@@ -34,18 +34,18 @@ fn definitions_that_cannot_work_are_refused_with_a_reason() {
     let mut definition = tracepoint(1, CODE, vec![]);
     definition.condition = Some(program("end"));
     assert_eq!(
-        told(definition),
+        reported(definition),
         "the agent expression of the condition leaves no result"
     );
     let mut definition = tracepoint(1, CODE, vec![]);
     definition.step_actions = vec![memory(0, 1 << 40)];
     assert_eq!(
-        told(definition),
+        reported(definition),
         "while-stepping action 1 collects 1099511627776 bytes, 16777216 are allowed in a frame"
     );
     let prints = expression("const8 0\ndup\nprintf \"x\", 0 args\nend");
     assert_eq!(
-        told(tracepoint(1, CODE, vec![prints])),
+        reported(tracepoint(1, CODE, vec![prints])),
         "the agent expression of action 1 prints, which a tracepoint cannot"
     );
     assert_eq!(experiment.tracepoints().count(), 0);

@@ -46,9 +46,9 @@ fn hit(experiment: &mut Experiment<LinearStore>, target: &mut FakeTarget, at: u6
         let registers = (1..=u64::from(REGISTERS))
             .map(|one| one * value)
             .collect::<Vec<_>>();
-        let told = target.run(&moment(Address(place), &registers), experiment);
+        let reported = target.run(&moment(Address(place), &registers), experiment);
         if place > at {
-            return told.unwrap();
+            return reported.unwrap();
         }
     }
     unreachable!()
@@ -106,10 +106,10 @@ proptest! {
         while let Some(header) = rest.first_chunk::<6>() {
             let size = u32::from_le_bytes([header[2], header[3], header[4], header[5]]) as usize;
             let (frame, others) = rest.split_at(6 + size);
-            let told = sets.expanded_size(frame, ByteOrder::Little, 40);
+            let reported = sets.expanded_size(frame, ByteOrder::Little, 40);
             let before = expanded.len();
             sets.expand(frame, ByteOrder::Little, 40, &mut expanded);
-            prop_assert_eq!(expanded.len() - before, told);
+            prop_assert_eq!(expanded.len() - before, reported);
             rest = others;
         }
         let (whole, expanded) = (parse(whole.buffer().bytes()), parse(&expanded));

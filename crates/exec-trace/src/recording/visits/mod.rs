@@ -57,11 +57,11 @@ struct Visited {
 
 impl Visited {
     /// Finds the instructions of the templates that are meant.
-    fn find(&mut self, is_meant: Vec<bool>) {
+    fn find(&mut self, is_selected: Vec<bool>) {
         self.found.clear();
         self.at = 0;
         let at = &self.open.at;
-        let mut groups = at.groups_of(is_meant);
+        let mut groups = at.groups_of(is_selected);
         self.found.extend(std::iter::from_fn(|| groups.next(at)));
     }
 }
@@ -111,10 +111,10 @@ impl Visits<'_> {
         // Of the block that is open the rest is looked at again.
         if let Some(block) = &mut self.block {
             let templates = block.open.at.block.templates();
-            let is_meant: Vec<bool> = templates
+            let is_selected: Vec<bool> = templates
                 .map(|(_, template)| self.meant.has(template))
                 .collect();
-            block.find(is_meant);
+            block.find(is_selected);
         }
     }
 
@@ -189,12 +189,12 @@ impl Visits<'_> {
     fn open_in(&mut self, store: Arc<Store>, number: usize) -> Result<Option<Visited>, Damaged> {
         let at = store.read_block(number)?;
         let templates = self.candidates.templates(at.row.segment).ok_or(Damaged)?;
-        let is_meant =
+        let is_selected =
             |local| templates.get(at.block.template_number(local) as usize) == Some(&true);
         let meant: Vec<bool> = at
             .block
             .templates()
-            .map(|(local, _)| is_meant(local))
+            .map(|(local, _)| is_selected(local))
             .collect();
         if !meant.contains(&true) {
             return Ok(None);
