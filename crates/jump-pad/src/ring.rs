@@ -124,10 +124,12 @@ pub struct RingReader {
     layout: SharedLayout,
     rings: Vec<Ring>,
     held: Vec<Held>,
-    /// The frames that are held.
+    /// The frames that are held and in no ring that keeps them.
     bytes: Vec<u8>,
     /// Memory that `bytes` takes turns with.
     spare: Vec<u8>,
+    /// A frame that is read from its ring when it is given out.
+    frame: Vec<u8>,
     last_microseconds: u64,
     /// The fraction of a microsecond in the last frame that was given out.
     last_fraction: u64,
@@ -218,8 +220,18 @@ struct Held {
     tracepoint: u32,
     step: bool,
     stamp: Option<usize>,
-    start: usize,
+    place: Place,
     length: usize,
+}
+
+/// Where the bytes of a held frame are.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// In the ring, at this offset in the shared memory. A ring that does not overwrite keeps them until the frame is given out: they
+    /// are read once then, while they are in the nearest cache.
+    Ring(u64),
+    /// In the reader's memory, from there on.
+    Copied(usize),
 }
 
 /// What is at a position.
@@ -280,6 +292,7 @@ impl RingReader {
             held: Vec::new(),
             bytes: Vec::new(),
             spare: Vec::new(),
+            frame: Vec::new(),
             last_microseconds: 0,
             last_fraction: 0,
             active: 0,
@@ -350,7 +363,7 @@ impl RingReader {
             tracepoint: frame.tracepoint,
             step: frame.step,
             stamp: frame.stamp,
-            start,
+            place: Place::Copied(start),
             length: frame.bytes.len(),
         };
         held.origin = self.put_into_hold(memory, &held);
@@ -668,7 +681,10 @@ impl RingReader {
             tracepoint: place as u32,
             step: false,
             stamp: (stamp > 0).then_some(stamp),
-            start: self.bytes.len(),
+            place: match ring.overwrites || ring.is_hold() {
+                true => Place::Copied(self.bytes.len()),
+                false => Place::Ring(at + header),
+            },
             length,
         };
         if ring.is_hold() {
@@ -680,11 +696,13 @@ impl RingReader {
             });
             self.copied.extend(copied);
         }
-        memory.copy(at + header, length, &mut self.bytes);
-        fail_point!("ring/record-copied");
-        if ring.overwrites && !self.leave_ring(memory, ring, origin, &mut held, behind) {
-            self.bytes.truncate(held.start);
-            return Found::Gone;
+        if let Place::Copied(start) = held.place {
+            memory.copy(at + header, length, &mut self.bytes);
+            fail_point!("ring/record-copied");
+            if ring.overwrites && !self.leave_ring(memory, ring, origin, &mut held, behind) {
+                self.bytes.truncate(start);
+                return Found::Gone;
+            }
         }
         // A record of no bytes is one that a pad gave up.
         if length > 0 {
@@ -770,7 +788,14 @@ impl RingReader {
     /// Puts a frame into the hold. Gives its place there; none where there is no room.
     fn put_into_hold(&mut self, memory: &impl RingMemory, held: &Held) -> Option<Origin> {
         let ring = self.rings.last_mut().filter(|ring| ring.is_hold())?;
-        let frame = self.bytes.get(held.start..held.start + held.length)?;
+        let frame = match held.place {
+            Place::Copied(start) => self.bytes.get(start..start + held.length)?,
+            Place::Ring(at) => {
+                self.frame.clear();
+                memory.copy(at, held.length, &mut self.frame);
+                self.frame.get(..held.length)?
+            }
+        };
         let header = record::FRAME + ring.prefix;
         let reserved = (header + held.length as u64).next_multiple_of(8);
         if reserved > ring.longest {
@@ -849,8 +874,17 @@ impl RingReader {
                     return false;
                 };
                 fail_point!("hold/doubled");
+                let copied = match held.place {
+                    Place::Copied(start) => start,
+                    Place::Ring(at) => {
+                        let start = self.bytes.len();
+                        memory.copy(at, held.length, &mut self.bytes);
+                        start
+                    }
+                };
                 if let Some(held) = self.held.get_mut(place) {
                     held.origin = Some(moved);
+                    held.place = Place::Copied(copied);
                 }
                 Self::end_move(&mut self.rings, memory, self.layout.salt, origin);
             }
@@ -910,8 +944,22 @@ impl RingReader {
     }
 
     /// Gives out one frame.
-    fn give(&mut self, held: &Held, take: &mut dyn FnMut(TimedFrame<'_>), drained: &mut Drained) {
-        let Some(frame) = self.bytes.get_mut(held.start..held.start + held.length) else {
+    fn give(
+        &mut self,
+        memory: &impl RingMemory,
+        held: &Held,
+        take: &mut dyn FnMut(TimedFrame<'_>),
+        drained: &mut Drained,
+    ) {
+        let frame = match held.place {
+            Place::Copied(start) => self.bytes.get_mut(start..start + held.length),
+            Place::Ring(at) => {
+                self.frame.clear();
+                memory.copy(at, held.length, &mut self.frame);
+                self.frame.get_mut(..held.length)
+            }
+        };
+        let Some(frame) = frame else {
             return;
         };
         let field = held
@@ -967,7 +1015,7 @@ impl RingReader {
                 self.begin_move(memory, held.origin);
             }
             fail_point!("ring/move-begun");
-            self.give(&held, take, drained);
+            self.give(memory, &held, take, drained);
             fail_point!("ring/given-out");
             if let Some(origin) = held.origin {
                 Self::end_move(&mut self.rings, memory, self.layout.salt, origin);
@@ -983,11 +1031,12 @@ impl RingReader {
             let mut kept = std::mem::take(&mut self.spare);
             kept.clear();
             for held in &mut self.held {
-                let start = kept.len();
-                if let Some(frame) = self.bytes.get(held.start..held.start + held.length) {
-                    kept.extend_from_slice(frame);
+                if let Place::Copied(start) = &mut held.place {
+                    let from = std::mem::replace(start, kept.len());
+                    kept.extend_from_slice(
+                        self.bytes.get(from..from + held.length).unwrap_or_default(),
+                    );
                 }
-                held.start = start;
             }
             self.spare = std::mem::replace(&mut self.bytes, kept);
             if self.spare.capacity() > SPARE_KEPT {
