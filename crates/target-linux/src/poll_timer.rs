@@ -87,6 +87,12 @@ impl PollTimer {
         due
     }
 
+    /// Whether the time to poll has come while the last poll went on, where frames come. Its signal has come then, too, and would not
+    /// end a wait.
+    pub(crate) fn is_late(&self) -> bool {
+        self.beat < SLOWEST && self.last.elapsed() >= self.beat
+    }
+
     /// Adapts the interval, and the priority of the calling thread, to frames that have used this share of their space in the
     /// last one.
     pub(crate) fn follow(&mut self, filled: f64) {
@@ -211,8 +217,24 @@ impl Drop for TickerThread {
 
 #[cfg(test)]
 mod tests {
-    use super::PollTimer;
+    use super::{FASTEST, PollTimer};
     use crate::priority::{FirstAmongEquals, UsualPriority};
+
+    #[test]
+    fn a_poll_that_takes_longer_than_the_interval_is_followed_by_the_next() {
+        let mut timer = PollTimer::start().expect("a timer");
+        while timer.last.elapsed() < FASTEST {
+            std::hint::spin_loop();
+        }
+        assert!(timer.is_late());
+        assert!(timer.is_due());
+        // Where no frames come, there is no hurry.
+        timer.follow(0.0);
+        while timer.last.elapsed() < FASTEST {
+            std::hint::spin_loop();
+        }
+        assert!(!timer.is_late());
+    }
 
     #[test]
     fn the_reader_comes_first_while_the_rings_fill_and_shortly_afterwards() {

@@ -111,9 +111,9 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
                 return (place, Ok(Event::Interrupted));
             }
         }
-        let (id, status) = match wait_queue::wait_any() {
-            Ok(report) => report,
-            Err(Errno::EINTR) => continue,
+        let (id, status) = match wait_or_poll(timer.as_ref()) {
+            Ok(Some(report)) => report,
+            Ok(None) | Err(Errno::EINTR) => continue,
             Err(error) => {
                 let process = members
                     .first()
@@ -138,6 +138,14 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
             // reported yet.
             None => wait_queue::keep(id, status),
         }
+    }
+}
+
+/// Waits for a report until the timer's next signal. `None` where it is time to poll already, and there is no report.
+fn wait_or_poll(timer: Option<&PollTimer>) -> Result<Option<(Tid, Status)>, Errno> {
+    match timer.is_some_and(PollTimer::is_late) {
+        true => wait_queue::poll_any(),
+        false => wait_queue::wait_any().map(Some),
     }
 }
 
@@ -331,9 +339,9 @@ impl Tracees {
             if !self.any_runs() {
                 return Ok(TraceesEvent::NothingRuns);
             }
-            let (id, status) = match wait_queue::wait_any() {
-                Ok(report) => report,
-                Err(Errno::EINTR) => continue,
+            let (id, status) = match wait_or_poll(timer.as_ref()) {
+                Ok(Some(report)) => report,
+                Ok(None) | Err(Errno::EINTR) => continue,
                 Err(Errno::ECHILD) => return Ok(TraceesEvent::NothingRuns),
                 Err(error) => {
                     let process = self
