@@ -22,8 +22,10 @@ pub struct BlockEncoder {
     shapes: Vec<Stage>,
     /// The shapes of each tracepoint, the latest first.
     of_tracepoint: Vec<Vec<u32>>,
-    /// The shape of each frame.
+    frames: usize,
+    /// The shape of each frame. Of frames that all have the shape of the first one there are none.
     order: Vec<u64>,
+    first: usize,
     sets: RegisterSets,
     bytes: usize,
     scratch: Vec<u64>,
@@ -38,7 +40,7 @@ impl BlockEncoder {
     /// How many frames there are.
     #[must_use]
     pub const fn frames(&self) -> usize {
-        self.order.len()
+        self.frames
     }
 
     /// How many bytes they had.
@@ -50,7 +52,7 @@ impl BlockEncoder {
     /// Whether it is time to write them.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.order.len() >= MAX_FRAMES || self.bytes >= BYTES
+        self.frames >= MAX_FRAMES || self.bytes >= BYTES
     }
 
     /// Adds a frame.
@@ -67,9 +69,24 @@ impl BlockEncoder {
             Some(place) => place,
             None => self.push_new(tracepoint, frame),
         };
-        self.order.push(place as u64);
+        self.note_shape(place);
+        self.frames += 1;
         self.bytes += frame.len();
         Ok(())
+    }
+
+    /// Notes the shape of the next frame.
+    fn note_shape(&mut self, place: usize) {
+        if self.frames == 0 {
+            self.first = place;
+        }
+        if self.order.is_empty() {
+            if place == self.first {
+                return;
+            }
+            self.order.resize(self.frames, self.first as u64);
+        }
+        self.order.push(place as u64);
     }
 
     /// Adds a frame to the shape that it has, if that was seen before, and gives the shape.
@@ -122,7 +139,7 @@ impl BlockEncoder {
                 stage.write_shape(out);
             }
         }
-        out.extend_from_slice(&(self.order.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(self.frames as u32).to_le_bytes());
         if used.len() == 1 {
             column::write_one(0, out);
         } else {
@@ -137,6 +154,7 @@ impl BlockEncoder {
             }
         }
         self.order.clear();
+        self.frames = 0;
         self.bytes = 0;
         if self.shapes.len() > SHAPES {
             self.shapes.clear();

@@ -18,12 +18,21 @@ pub(super) struct Stage {
     rows: usize,
     columns: Vec<Column>,
     bytes: Vec<Vec<u8>>,
-    /// The numbers of the latest frame.
+    /// What is expected of the number of each column, as the columns say.
+    checks: Vec<Check>,
+    /// The columns that have their own numbers.
+    any: Vec<usize>,
+    /// The numbers of the latest frame, and zero.
     row: Vec<u64>,
     /// Where in the latest frame the bytes are.
     parts: Vec<Range<usize>>,
-    /// Columns whose latest number was not the expected one.
-    surprised: Vec<usize>,
+}
+
+/// A number of a row is to be another one of that row plus this. All columns are checked in one way, which has no branches.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    other: usize,
+    added: u64,
 }
 
 /// A column while its block fills.
@@ -50,9 +59,10 @@ impl Stage {
             rows: 0,
             columns: std::iter::repeat_with(column).take(columns).collect(),
             bytes: vec![Vec::new(); bytes],
-            row: vec![0; columns],
+            checks: Vec::new(),
+            any: Vec::new(),
+            row: vec![0; columns + 1],
             parts: Vec::new(),
-            surprised: Vec::new(),
         }
     }
 
@@ -99,29 +109,53 @@ impl Stage {
                 Numbers::Any => column.numbers.push(*number),
             }
         }
+        self.make_checks();
+    }
+
+    /// Finds out what is expected of the next row.
+    fn make_checks(&mut self) {
+        let zero = self.columns.len();
+        self.checks.clear();
+        self.any.clear();
+        for (place, column) in self.columns.iter().enumerate() {
+            let (other, added) = match column.expected {
+                Numbers::One(one) => (zero, one),
+                Numbers::Like { place, added } => (place, added),
+                Numbers::Any => {
+                    self.any.push(place);
+                    (place, 0)
+                }
+            };
+            self.checks.push(Check { other, added });
+        }
+    }
+
+    /// Whether a number of the latest row is what is expected of its column.
+    fn is_expected(&self, check: Check, number: u64) -> bool {
+        let other = self.row.get(check.other).copied().unwrap_or_default();
+        other.wrapping_add(check.added) == number
     }
 
     /// Adds another row to the columns.
     fn extend_columns(&mut self) {
-        let columns = self.columns.iter_mut().zip(&self.row);
-        for (place, (column, &number)) in columns.enumerate() {
-            let is_expected = match column.expected {
-                Numbers::One(one) => number == one,
-                Numbers::Like { place, added } => {
-                    (self.row.get(place)).is_some_and(|other| other.wrapping_add(added) == number)
-                }
-                Numbers::Any => {
-                    column.numbers.push(number);
-                    true
-                }
-            };
-            if !is_expected {
-                self.surprised.push(place);
+        for place in &self.any {
+            if let Some(column) = self.columns.get_mut(*place) {
+                column.numbers.extend(self.row.get(*place));
             }
         }
-        // The last one first: an earlier one that it is like is still what it was.
-        while let Some(place) = self.surprised.pop() {
-            self.make_any(place);
+        let checks = self.checks.iter().zip(&self.row);
+        let are_expected = checks.fold(true, |all, (check, number)| {
+            all & self.is_expected(*check, *number)
+        });
+        if !are_expected {
+            // The last one first: an earlier one that it is like is still what it was.
+            for place in (0..self.columns.len()).rev() {
+                let check = self.checks.get(place).zip(self.row.get(place));
+                if check.is_some_and(|(check, number)| !self.is_expected(*check, *number)) {
+                    self.make_any(place);
+                }
+            }
+            self.make_checks();
         }
     }
 
