@@ -20,9 +20,9 @@ const STOPPED: Duration = Duration::from_millis(15);
 /// How long it waits while they run.
 const RUNNING: Duration = Duration::from_secs(1);
 /// How long after the first process has come to a window turns begin there, besides the first turn.
-const TURNS: Duration = Duration::from_millis(22);
+const TURNS: Duration = Duration::from_millis(16);
 /// How long a window lasts at most.
-const WINDOW: Duration = Duration::from_millis(30);
+const WINDOW: Duration = Duration::from_millis(24);
 /// How long threads run between windows.
 const BETWEEN: Duration = Duration::from_millis(10);
 

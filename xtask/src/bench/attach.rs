@@ -49,9 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         programs.push(program);
     }
     // What is measured is `record`, and not when this process gets a processor to read its lines.
-    // `record` has the usual priority, as a process that a thread with this flag makes.
+    // The threads that read them inherit it.
     let own = std::process::id().to_string();
-    workspace::run(Command::new("chrt").args(["--rr", "--reset-on-fork", "--pid", "1", &own]))?;
+    workspace::run(Command::new("chrt").args(["--rr", "--pid", "1", &own]))?;
     let (mut attached, mut left, mut stopped) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.cycles {
         let cycle = cycle(&tracewire, directory.path(), &programs)?;
@@ -100,8 +100,10 @@ struct Cycle {
 /// Attaches to all programs, and leaves them.
 fn cycle(tracewire: &Path, directory: &Path, programs: &[Running]) -> Result<Cycle> {
     let folder = directory.join("run");
-    let mut record = Command::new(tracewire);
+    let mut record = Command::new("chrt");
     record
+        .args(["--other", "0"])
+        .arg(tracewire)
         .args(["record", "-t", "step if by == 0 : value, by", "-o"])
         .arg(&folder);
     for program in programs {
