@@ -227,11 +227,30 @@ struct Held {
 /// Where the bytes of a held frame are.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// In the ring, at this offset in the shared memory. A ring that does not overwrite keeps them until the frame is given out: they
-    /// are read once then, while they are in the nearest cache.
+    /// In the ring, at this offset in the shared memory. A ring that does not overwrite keeps them until the frame is given out. They
+    /// are copied then, and used while the copy is in the nearest cache.
     Ring(u64),
     /// In the reader's memory, from there on.
     Copied(usize),
+}
+
+impl Held {
+    /// The frame, in the reader's memory for frames that have left their rings, or in `frame`.
+    fn bytes<'r>(
+        &self,
+        memory: &impl RingMemory,
+        copied: &'r mut [u8],
+        frame: &'r mut Vec<u8>,
+    ) -> Option<&'r mut [u8]> {
+        match self.place {
+            Place::Copied(start) => copied.get_mut(start..start + self.length),
+            Place::Ring(at) => {
+                frame.clear();
+                memory.copy(at, self.length, frame);
+                frame.get_mut(..self.length)
+            }
+        }
+    }
 }
 
 /// What is at a position.
@@ -788,14 +807,7 @@ impl RingReader {
     /// Puts a frame into the hold. Gives its place there; none where there is no room.
     fn put_into_hold(&mut self, memory: &impl RingMemory, held: &Held) -> Option<Origin> {
         let ring = self.rings.last_mut().filter(|ring| ring.is_hold())?;
-        let frame = match held.place {
-            Place::Copied(start) => self.bytes.get(start..start + held.length)?,
-            Place::Ring(at) => {
-                self.frame.clear();
-                memory.copy(at, held.length, &mut self.frame);
-                self.frame.get(..held.length)?
-            }
-        };
+        let frame = held.bytes(memory, &mut self.bytes, &mut self.frame)?;
         let header = record::FRAME + ring.prefix;
         let reserved = (header + held.length as u64).next_multiple_of(8);
         if reserved > ring.longest {
@@ -951,15 +963,7 @@ impl RingReader {
         take: &mut dyn FnMut(TimedFrame<'_>),
         drained: &mut Drained,
     ) {
-        let frame = match held.place {
-            Place::Copied(start) => self.bytes.get_mut(start..start + held.length),
-            Place::Ring(at) => {
-                self.frame.clear();
-                memory.copy(at, held.length, &mut self.frame);
-                self.frame.get_mut(..held.length)
-            }
-        };
-        let Some(frame) = frame else {
+        let Some(frame) = held.bytes(memory, &mut self.bytes, &mut self.frame) else {
             return;
         };
         let field = held
