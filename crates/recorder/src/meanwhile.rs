@@ -66,16 +66,13 @@ pub fn run_meanwhile<R: Send + 'static>(
             let mut before = ProcessorTime::default();
             while !own.wait(TURN) {
                 let thread = thread.load(Ordering::Acquire);
-                if thread == 0 {
-                    continue;
-                }
                 // Where the kernel does not say, all of the time counts.
                 let now = ProcessorTime::of(thread).unwrap_or(ProcessorTime {
                     had: begun.elapsed(),
                     waited: Duration::ZERO,
                 });
                 // One with a real-time priority waits for others of the tracer only.
-                if Priority::is_real_time(thread) {
+                if thread != 0 && Priority::is_real_time(thread) {
                     let of_run = of_run.come_first(now.had.saturating_sub(before.had));
                     if now.had >= FIRST || of_run >= FIRST_OF_RUN {
                         Priority::share_thread(thread);

@@ -139,6 +139,9 @@ impl StopHandle {
     /// [shares](Priority::share) the processors then.
     pub fn share_soon(&self) {
         let thread = own_thread();
+        if !Priority::is_real_time(thread) {
+            return;
+        }
         let mut leavers = lock(&self.leavers);
         let are_timed = leavers.iter().any(|leaver| leaver.shares_at.is_some());
         let Some(own) = leavers.iter_mut().find(|leaver| leaver.thread == thread) else {

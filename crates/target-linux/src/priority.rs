@@ -74,8 +74,12 @@ impl Priority {
     /// Raises it for the calling thread alone. The threads and programs that it makes meanwhile have the usual one.
     pub fn raise_alone() -> Self {
         let before = UsualPriority::of_thread();
-        if before.policy == libc::SCHED_OTHER {
-            set_policy(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1);
+        let alone = |policy, priority| set_policy(0, policy | libc::SCHED_RESET_ON_FORK, priority);
+        if before.policy == libc::SCHED_OTHER
+            && !alone(libc::SCHED_RR, 1)
+            && alone(libc::SCHED_OTHER, 0)
+        {
+            set_niceness(0, NICENESS);
         }
         Self { before }
     }
@@ -84,7 +88,7 @@ impl Priority {
     /// [raised alone](Self::raise_alone).
     #[must_use]
     pub fn inherited(self) -> Self {
-        if Self::is_real_time(0) {
+        if self.before.policy == libc::SCHED_OTHER && Self::is_real_time(0) {
             set_policy(0, libc::SCHED_RR, 1);
         }
         self
